@@ -58,6 +58,37 @@ CHANNELS = (
 RETURN_CHANNELS = (("vtl", "a-b"), ("uplink", "b-a"), ("primary", "b-a"))
 
 
+LTO5: dict[str, Any] = {
+    "lun": 1,
+    "generation": "lto5",
+    "rate_min_bytes_per_s": 47e6,
+    "rate_max_bytes_per_s": 140e6,
+    "buffer_bytes": 256e6,
+    "backhitch_s": 3.0,
+}
+"""The parameters of an LTO-5 drive, as its array reports them."""
+
+
+@dataclass(frozen=True)
+class Tape:
+    """The LTO-5 drive `tape/0` of the destination in one repetition."""
+
+    stops: int = 1
+    streaming: float = 0.5
+    """Share of the time in which the tape streams."""
+    filemarks: int = 1
+    """Filemarks that wait for the tape."""
+    compression: float = 1.0
+
+    def at(self, copy: Copy, second: int) -> dict[str, float]:
+        """Return the drive's counters after `second` seconds."""
+        return {
+            "streaming_ns": self.streaming * second * SECOND,
+            "backhitches": self.stops * second / copy.seconds,
+            "stored_bytes": copy.rate * 1e6 * copy.jobs * second / self.compression,
+        }
+
+
 @dataclass
 class Copy:
     """One repetition: four jobs of `rate` MB/s each for `seconds`."""
@@ -94,6 +125,8 @@ class Copy:
     """Seconds at the start that do not count."""
     slowest_seconds: int | None = None
     """Time of the last job, if it differs from `seconds`. Its bytes are those of the others."""
+    tape: Tape | None = None
+    """The drive that the copies are written to; None: disks."""
     status: str = "done"
 
 
@@ -193,6 +226,8 @@ def _counted(factors: dict[str, Any], copy: Copy) -> RepetitionData:
         at, share = START + second * SECOND, second / copy.seconds
         samples.add("fabric", "fabric", at, fabric_at(copy, factors, second))
         counted = backup_at(copy, second)
+        if copy.tape is not None:
+            counted["backups"]["synchronisations"] = copy.tape.filemarks * share
         samples.add("kvm-1", "backup", at, counted)
         octets = counted["backups"]["read_bytes"]
         for node, name in (("primary", "read_bytes"), ("vtl", "write_bytes")):
@@ -201,6 +236,8 @@ def _counted(factors: dict[str, Any], copy: Copy) -> RepetitionData:
                 owner, _, entity = node_and_entity.partition(" ")
                 if owner == node:
                     array[entity] = {"busy_ns": busy * second * SECOND, "ops": 10.0 * second}
+            if copy.tape is not None and node == "vtl":
+                array["tape/0"] = copy.tape.at(copy, second)
             samples.add(node, "array", at, array)
         sent = {"segments_out": round(octets / PAYLOAD), "retransmits": round(copy.retransmitted * share)}
         samples.add("kvm-1", "watch", at, {"tcp": sent | {"timeouts": round(copy.timeouts * share)}})
@@ -214,6 +251,9 @@ def _counted(factors: dict[str, Any], copy: Copy) -> RepetitionData:
     error = None if copy.status == "done" else "gone"
     record = repetition(START, copy.seconds, engine, status=copy.status, error=error)
     record["measure"]["start_ns"] += copy.warmup * SECOND
+    if copy.tape is not None:
+        found = {"tape_drives": [LTO5]}
+        record["engines"].append({"node": "vtl", "engine": "array", "found": found, "values": {}})
     return record, samples, lateness(copy.late_us)
 
 
