@@ -81,7 +81,7 @@ impl LibraryConfig {
                 )
             }
         };
-        // What a cartridge with contents was used for before is not recorded.
+        // The earlier life of a cartridge that was in use is not recorded.
         let is_new = loads == 0 && medium.end() == 0;
         Cartridge {
             barcode: placed.barcode.clone(),

@@ -294,8 +294,8 @@ impl Drive {
         self.cartridge.as_mut()?.synchronise()
     }
 
-    /// Checks that the loaded cartridge may be written. If it is write-protected, the TapeAlert flag
-    /// for that is set.
+    /// Checks that the loaded cartridge may be written. If it is write-protected, sets the
+    /// TapeAlert flag for that.
     ///
     /// # Errors
     /// [`Condition::NoMedium`], [`Condition::WriteProtected`].

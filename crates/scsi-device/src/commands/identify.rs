@@ -1,6 +1,6 @@
 //! Identification: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3
-//! section 6.6). Drives and changers of a tape library have the first three pages; those that drives
-//! have in addition are in `stream::vital`.
+//! section 6.6). Drives and changers of a tape library have the first three pages. Further pages of
+//! drives are in `stream::vital`.
 
 use hakaru_wire::scsi::Lun;
 use hakaru_wire::scsi::{

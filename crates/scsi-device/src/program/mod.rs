@@ -197,8 +197,8 @@ impl Program {
         }
     }
 
-    /// Notes that the access in flight has failed with `sense`. Returns the sense data with which the
-    /// program ends.
+    /// Notes that the access in flight has failed with `sense`. Returns the sense data with which
+    /// the program ends.
     #[must_use]
     pub fn failure(&self, sense: Sense) -> Sense {
         match self {

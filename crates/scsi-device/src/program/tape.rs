@@ -225,8 +225,8 @@ impl TapeWrite {
     }
 
     /// Notes that the access in flight has failed with `sense`, and returns the sense data of the
-    /// command. The additional sense code of a full pool exists for direct-access devices alone, and
-    /// VOLUME OVERFLOW would let a program take the next cartridge, for which there is no space
+    /// command. The additional sense code of a full pool exists for direct-access devices alone,
+    /// and VOLUME OVERFLOW would let a program take the next cartridge, for which there is no space
     /// either.
     pub(super) fn failure(&self, sense: Sense) -> Sense {
         let mut tickets = self.steps.iter().filter_map(|part| match part {

@@ -111,8 +111,8 @@ fn ascii(identifier: u16, length: usize, text: &str) -> Attribute {
     }
 }
 
-/// Returns the attributes, ascending. Numbers of bytes are in MiB. Attributes whose values nobody
-/// knows are left out: the size of the memory and what is left of it, initializations, the date of
+/// Returns the attributes, ascending. Numbers of bytes are in MiB. Attributes without a known value
+/// are left out: the size of the memory and what is left of it, initializations, the date of
 /// manufacture, and for a cartridge that was in use before the array was started, the bytes of its
 /// life.
 fn attributes(drive: &Drive, cartridge: &Cartridge, names: &[String]) -> Vec<Attribute> {

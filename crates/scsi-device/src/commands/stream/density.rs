@@ -1,5 +1,5 @@
-//! REPORT DENSITY SUPPORT (SSC-3 section 7.11). A drive has the cartridges of its own generation, so
-//! drive and medium have one density and one type of medium.
+//! REPORT DENSITY SUPPORT (SSC-3 section 7.11). A drive has the cartridges of its own generation,
+//! so drive and medium have one density and one type of medium.
 
 use hakaru_tape::{Density, Generation};
 use hakaru_wire::scsi::{Cdb, StreamCommand};

@@ -223,8 +223,8 @@ fn parse(drive: &Drive, ten: bool, list: &[u8]) -> Result<Selected, Sense> {
     Ok(selected)
 }
 
-/// Returns PEWS of the extension of the device configuration, whose fields begin `at` bytes into the
-/// list. No other field may be changed.
+/// Returns PEWS of the extension of the device configuration, whose fields begin `at` bytes into
+/// the list. No other field may be changed.
 fn warning_size(bytes: &[u8], at: usize) -> Result<u16, Sense> {
     let all = pages(Settings::DEFAULT);
     let extension = all.iter().find_map(|page| match page {

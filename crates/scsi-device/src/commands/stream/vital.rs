@@ -13,7 +13,7 @@ const MANUFACTURER_SERIAL: u8 = 0xb1;
 const TAPE_ALERT_FLAGS: u8 = 0xb2;
 
 /// Codes of these pages, ascending.
-pub(in crate::commands) const PAGES: [u8; 4] = [
+pub(crate) const PAGES: [u8; 4] = [
     EXTENDED_INQUIRY,
     CAPABILITIES,
     MANUFACTURER_SERIAL,
@@ -21,7 +21,7 @@ pub(in crate::commands) const PAGES: [u8; 4] = [
 ];
 
 /// Returns a page of a drive with this serial number. `None`: there is no such page.
-pub(in crate::commands) fn page(code: u8, serial: &str) -> Option<Vec<u8>> {
+pub(crate) fn page(code: u8, serial: &str) -> Option<Vec<u8>> {
     let fields = match code {
         EXTENDED_INQUIRY => extended_inquiry(),
         // The WORM bit is 0.

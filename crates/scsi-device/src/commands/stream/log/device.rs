@@ -6,7 +6,7 @@ use hakaru_wire::scsi::LogParameter;
 /// Bytes of a megabyte, in which log pages count.
 pub(super) const MEGABYTE: u64 = 1_000_000;
 
-/// What a drive does not know about itself.
+/// Properties that a drive does not know itself.
 pub(super) struct Surroundings {
     /// Serial number of its LU.
     pub(super) serial: String,
@@ -35,8 +35,9 @@ fn errors(bytes: u64, uncorrected: u64) -> Vec<LogParameter> {
 }
 
 /// Returns the bytes from initiators and to the medium, then from the medium and to initiators
-/// (data is not compressed, so both of each pair are the same), and with a cartridge, the bytes from
-/// the beginning to the end of data, to early warning, from there to the end, and to the position.
+/// (data is not compressed, so both of each pair are the same). With a cartridge, returns the
+/// megabytes from the beginning to the end of data, to early warning, from there to the end, and to
+/// the position.
 pub(super) fn sequential_access(drive: &Drive) -> Vec<LogParameter> {
     let counters = drive.counters();
     let bytes = [
@@ -93,8 +94,8 @@ pub(super) fn status(drive: &Drive, around: &Surroundings) -> Vec<LogParameter> 
     vec![LogParameter::binary(0, &[first, second, 0, fourth])]
 }
 
-/// Returns loads, cleanings, errors, serial numbers, and whether removal is prevented (SSC-4 section
-/// 8.2.4). The life of the drive begins with the array. Nothing in it gets dirty.
+/// Returns loads, cleanings, errors, serial numbers, and whether removal is prevented (SSC-4
+/// section 8.2.4). The life of the drive begins with the array. Nothing in it gets dirty.
 pub(super) fn statistics(counters: Counters, around: &Surroundings) -> Vec<LogParameter> {
     let serial = |code| LogParameter::text(code, &around.serial, around.serial.len());
     vec![

@@ -6,9 +6,9 @@ use hakaru_wire::scsi::LogParameter;
 use super::super::attributes::MANUFACTURER;
 use super::device::{MEGABYTE, ratio};
 
-/// Returns the volume statistics (SSC-4 section 8.2.9). The first parameter tells whether the others
-/// are valid, and is the only one without a cartridge. What was counted before the array was started
-/// is known of new cartridges alone.
+/// Returns the volume statistics (SSC-4 section 8.2.9). The first parameter reports whether the
+/// others are valid, and is the only one without a cartridge. The counts of a cartridge's life are
+/// known of new cartridges alone.
 pub(super) fn statistics(drive: &Drive) -> Vec<LogParameter> {
     const VALID: u16 = 0x0000;
     let Ok(cartridge) = drive.loaded() else {
@@ -55,8 +55,8 @@ pub(super) fn statistics(drive: &Drive) -> Vec<LogParameter> {
     parameters
 }
 
-/// Returns a parameter with a record for each partition: its length after the first byte, the number
-/// of the partition, and the value. There is one partition.
+/// Returns a parameter with a record for each partition: its length after the first byte, the
+/// number of the partition, and the value. There is one partition.
 fn of_partition(code: u16, value: u64) -> LogParameter {
     let mut record = [7, 0, 0, 0, 0, 0, 0, 0];
     let value = u32::try_from(value).unwrap_or(u32::MAX);
