@@ -189,7 +189,13 @@ fn a_volume_is_made_and_grown_while_the_array_serves() {
     assert!(client.read(7, 6143, 1).unwrap() == blocks(6143, 1));
     let counters = array.sample();
     assert_eq!(counters["lu/7"]["mapped_bytes_now"], 2.0 * PAGE as f64);
-    assert_eq!(counters["pool/pool"]["used_bytes_now"], 2.0 * PAGE as f64);
+    let of_pool = &counters["pool/pool"];
+    assert_eq!(of_pool["used_bytes_now"], 2.0 * PAGE as f64);
+    assert_eq!(of_pool["mapped_bytes_now"], 2.0 * PAGE as f64);
+    assert_eq!(
+        of_pool["runs_now"], 2.0,
+        "the pages are far apart in the volume"
+    );
     let unknown = json!({"kind": "resize", "pool": "pool", "volume": "w", "size_bytes": MIB});
     assert_eq!(array.manage(unknown).unwrap_err()["class"], "usage");
     let withdraw = json!({"kind": "withdraw", "lun": 7});

@@ -3,6 +3,9 @@
 //! A map is a table of leaves, each of [`LEAF_ENTRIES`] entries. A snapshot shares the leaves with
 //! its origin until either side changes one of them. A commit in progress shares them as well, so
 //! it sees the map as it was.
+//!
+//! A map counts its **runs**: pages of the volume that follow one another in their group, in the
+//! order of the volume. The groups of a pool take turns, so a run skips the pages in other groups.
 
 use std::sync::Arc;
 
@@ -11,6 +14,10 @@ use crate::place::GroupId;
 /// Pages of a volume that one leaf maps. 512 six-byte entries and their bitmap fit one 4 KiB page
 /// of redb.
 pub const LEAF_ENTRIES: usize = 512;
+
+/// Largest distance of neighbouring pages of a run in the volume, in pages. It bounds the search
+/// for a neighbour. The runs of a pool of more groups than this are not found.
+const NEIGHBOUR_PAGES_MAX: u64 = 64;
 
 /// A page of a group. Page 0 holds the group's header and is never allocated, so the all-zero value
 /// means "none".
@@ -87,6 +94,7 @@ pub(crate) struct Map {
     /// Leaves by number, up to the highest that ever existed.
     leaves: Vec<Option<Arc<Leaf>>>,
     mapped: u64,
+    runs: u64,
 }
 
 impl Map {
@@ -95,12 +103,29 @@ impl Map {
         self.mapped
     }
 
+    /// Returns the number of runs.
+    pub(crate) fn runs(&self) -> u64 {
+        self.runs
+    }
+
     pub(crate) fn get(&self, page: u64) -> Option<PageId> {
         self.leaf((page / LEAF_ENTRIES as u64) as u32)?
             .get((page % LEAF_ENTRIES as u64) as usize)
     }
 
     pub(crate) fn set(&mut self, page: u64, to: Option<PageId>) -> Option<PageId> {
+        let next = |at: Option<PageId>| self.next_in_group(page, at?.group);
+        let (next_before, next_after) = (next(self.get(page)), next(to));
+        let next_after = next_after.filter(|_| next_after != next_before);
+        // Each page begins a run or not depending on itself and on the page before it in its group.
+        let changed = [Some(page), next_before, next_after];
+        let begun = self.count_runs(changed.into_iter().flatten());
+        let before = self.replace(page, to);
+        self.runs = self.runs - begun + self.count_runs(changed.into_iter().flatten());
+        before
+    }
+
+    fn replace(&mut self, page: u64, to: Option<PageId>) -> Option<PageId> {
         let index = (page / LEAF_ENTRIES as u64) as usize;
         if index >= self.leaves.len() {
             to?;
@@ -130,8 +155,34 @@ impl Map {
             self.leaves.resize(index + 1, None);
         }
         debug_assert!(self.leaves[index].is_none());
+        let first = index as u64 * LEAF_ENTRIES as u64;
+        let end = first + LEAF_ENTRIES as u64;
+        let begun = self.count_runs(end..end + NEIGHBOUR_PAGES_MAX);
         self.mapped += u64::from(leaf.mapped());
         self.leaves[index] = (leaf.mapped() > 0).then_some(leaf);
+        self.runs = self.runs - begun + self.count_runs(first..end + NEIGHBOUR_PAGES_MAX);
+    }
+
+    /// Returns how many of these pages begin a run.
+    fn count_runs(&self, pages: impl Iterator<Item = u64>) -> u64 {
+        pages.filter(|page| self.begins_run(*page)).count() as u64
+    }
+
+    /// Returns whether a page is mapped, and does not follow the page before it in its group.
+    fn begins_run(&self, page: u64) -> bool {
+        let Some(at) = self.get(page) else {
+            return false;
+        };
+        let near = page.saturating_sub(NEIGHBOUR_PAGES_MAX)..page;
+        let mut lower = near.rev().filter_map(|page| self.get(page));
+        let before = lower.find(|before| before.group == at.group);
+        before.is_none_or(|before| before.page.checked_add(1) != Some(at.page))
+    }
+
+    /// Returns the next page of the volume that is in a group.
+    fn next_in_group(&self, page: u64, group: GroupId) -> Option<u64> {
+        let mut near = page + 1..=page + NEIGHBOUR_PAGES_MAX;
+        near.find(|page| self.get(*page).is_some_and(|at| at.group == group))
     }
 
     /// Returns the existing leaves, in order.
@@ -212,5 +263,58 @@ mod tests {
         assert_eq!(map.next_mapped(0, u64::MAX), Some(5000));
         assert_eq!(map.next_mapped(0, 5000), None);
         assert_eq!(map.next_mapped(5001, u64::MAX), None);
+    }
+
+    fn in_group(group: u16, page: u32) -> Option<PageId> {
+        let group = GroupId(group);
+        Some(PageId { group, page })
+    }
+
+    #[test]
+    fn a_run_ends_where_a_page_does_not_follow_in_its_group() {
+        let mut map = Map::default();
+        for (at, to) in [(0, 5), (1, 6), (2, 7), (3, 20), (4, 21)] {
+            map.set(at, page(to));
+        }
+        assert_eq!(map.runs(), 2);
+        map.set(1, page(40));
+        assert_eq!(map.runs(), 4, "5, 40, 7 and 20 to 21");
+        map.set(1, None);
+        assert_eq!(map.runs(), 3, "5, 7 and 20 to 21");
+        map.set(2, page(6));
+        assert_eq!(map.runs(), 2, "a run skips pages that are not mapped");
+    }
+
+    #[test]
+    fn pages_of_groups_in_turn_form_one_run_in_each_group() {
+        let mut map = Map::default();
+        for at in 0..600 {
+            map.set(u64::from(at), in_group((at % 3) as u16, 1 + at / 3));
+        }
+        assert_eq!(map.runs(), 3);
+        let mut opened = Map::default();
+        for (index, leaf) in map.leaves().collect::<Vec<_>>().into_iter().rev() {
+            opened.put_leaf(index, leaf.clone());
+        }
+        assert_eq!(opened.runs(), 3, "leaves may be inserted in any order");
+    }
+
+    #[test]
+    fn runs_are_those_of_a_count_of_the_whole_map() {
+        // Linear congruential generator of Numerical Recipes.
+        let mut state = 1_u32;
+        let mut draw = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) % below
+        };
+        let mut map = Map::default();
+        for _ in 0..4000 {
+            let to = (draw(4) > 0).then(|| PageId {
+                group: GroupId(draw(3) as u16),
+                page: 1 + draw(6),
+            });
+            map.set(u64::from(500 + draw(40)), to);
+            assert_eq!(map.runs(), map.count_runs(0..1024));
+        }
     }
 }

@@ -23,6 +23,11 @@ pub struct PoolStatus {
     pub lost_bytes: u64,
     /// Sum of the sizes of all writable volumes, bytes.
     pub provisioned_bytes: u64,
+    /// Sum of the bytes that each volume maps. Shared pages count once for each volume.
+    pub mapped_bytes: u64,
+    /// Runs in all maps: pages of a volume that follow one another in their group, in the order of
+    /// the volume. A fragmented pool has many.
+    pub runs: u64,
     /// `provisioned / capacity`; 0 for a pool without groups.
     pub overcommit: f64,
     /// Use at which the soft threshold is reported, bytes.
@@ -106,6 +111,13 @@ impl Pool {
             freeing_bytes: bytes(freeing),
             lost_bytes: bytes(lost),
             provisioned_bytes,
+            mapped_bytes: bytes(
+                self.volumes
+                    .values()
+                    .map(|volume| volume.map.mapped())
+                    .sum(),
+            ),
+            runs: self.volumes.values().map(|volume| volume.map.runs()).sum(),
             overcommit: if total == 0 {
                 0.0
             } else {

@@ -71,6 +71,32 @@ fn pages_come_from_the_groups_in_turn() {
 }
 
 #[test]
+fn runs_show_how_fragmented_volumes_are() {
+    let mut driver = pool(&[16, 16]);
+    let volume = driver.create_volume("v", 1 << 30, None).unwrap();
+    let other = driver.create_volume("w", 1 << 30, None).unwrap();
+    fill(&mut driver, volume, 0..8);
+    let status = driver.pool.status();
+    assert_eq!((status.mapped_bytes / PAGE, status.runs), (8, 2));
+    // Two volumes that are written in turn share each group's pages: pages of the first are in one
+    // group, those of the other in the other group.
+    for page in 0..4 {
+        fill(&mut driver, volume, 8 + page..9 + page);
+        fill(&mut driver, other, page..page + 1);
+    }
+    let status = driver.pool.status();
+    assert_eq!((status.mapped_bytes / PAGE, status.runs), (16, 3));
+    // A page between others returns to another place.
+    driver.unmap(volume, &[(2 * PAGE, PAGE)], true).unwrap();
+    fill(&mut driver, other, 100..101);
+    fill(&mut driver, volume, 2..3);
+    let fragmented = driver.pool.status();
+    assert!(fragmented.runs > status.runs, "{fragmented:?}");
+    driver.flush().unwrap();
+    assert_eq!(reopen(driver).pool.status().runs, fragmented.runs);
+}
+
+#[test]
 fn a_full_pool_refuses_exactly_the_writes_that_need_space() {
     let mut driver = pool(&[4]);
     let volume = driver.create_volume("v", 1 << 30, None).unwrap();

@@ -149,6 +149,8 @@ impl PoolStore {
             ("free_bytes_now", status.free_bytes),
             ("freeing_bytes_now", status.freeing_bytes),
             ("provisioned_bytes_now", status.provisioned_bytes),
+            ("mapped_bytes_now", status.mapped_bytes),
+            ("runs_now", status.runs),
             ("commits", status.commits),
             ("copies", status.copies),
         ] {
