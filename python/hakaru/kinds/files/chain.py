@@ -45,6 +45,8 @@ METADATA_PERCENT: Mapping[FileSystem, int] = {"ext4": 12, "xfs": 12, "btrfs": 25
 """
 POOL_METADATA_PERCENT = 12
 """The same of a pool."""
+THRESHOLD_PERCENT = 70
+"""Use of a pool at which the array notifies its initiators."""
 _MIB = 1 << 20
 _PAGE_MIN_BYTES, _PAGE_MAX_BYTES = 64 << 10, 16 * _MIB
 _SIZE_MIN_BYTES = 256 * _MIB
@@ -141,6 +143,7 @@ def array(chain: ChainPart, lab: LabPlan, node: str, *, seed: int, sample_interv
         name=POOL,
         directory=_pool_folder(node),
         page_bytes=lu.page,
+        soft_threshold_percent=THRESHOLD_PERCENT,
         groups=[contract.GroupConfig(name=GROUP, size_bytes=lu.pool, placement=placement)],
     )
     return contract.ArrayConfig(
@@ -155,9 +158,9 @@ def array(chain: ChainPart, lab: LabPlan, node: str, *, seed: int, sample_interv
     )
 
 
-def held_bytes(chain: ChainPart) -> int:
-    """Memory of the pool when it is full."""
-    return min(chain.lu.pool, chain.lu.size)
+def held_bytes(chain: ChainPart, grown_bytes: int) -> int:
+    """Memory of the pool when it is full, after it has grown by `grown_bytes`."""
+    return min(chain.lu.pool + grown_bytes, chain.lu.size)
 
 
 def problems(study: Study, chain: ChainPart, tree_bytes: int) -> Iterator[Problem]:

@@ -2,11 +2,13 @@
 
 rates       files per second: against the number of tools, or of each point
 time        share of the tools' time that each operation takes
-pool        use of the pool over time, while the trees are built and used
+pool        use of the pool over time, while the trees are built and used, the mean length of its
+            runs, and its use in percent if it grows, with a dotted line at each growth
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hakaru.analysis import sentences
@@ -17,7 +19,7 @@ from hakaru.report.figures import Figure, note
 from hakaru.wording import number, say
 
 Json = dict[str, Any]
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 
 
 def of_run(summary: Json, language: str) -> list[Figure]:
@@ -96,16 +98,42 @@ def _time(points: list[Json], language: str) -> Figure:
 
 
 def _pool(points: list[Json], language: str) -> Figure:
-    """The bytes that the pool has taken since the trees were begun."""
-    lines = []
-    for place, point in enumerate(points):
-        use = point["pool_use"]
-        taken = [(byte - use["bytes"][0]) / MIB for byte in use["bytes"]]
-        values: list[LinePoint] = [(second, mib, None, None) for second, mib in zip(use["seconds"], taken, strict=True)]
-        lines.append(Line(label(point, language), values, PALETTE[place % len(PALETTE)], marker="none"))
-    axes = Axes(say(language, "axis.building"), say(language, "axis.pool_use"))
+    """The bytes that the pool has taken since the trees were begun, its runs and its growth."""
+    uses = {label(point, language): point["pool_use"] for point in points}
+    growths = sorted({second for use in uses.values() for second in use["growth_s"]})
+    panels = {"pool_use": {name: [byte - use["bytes"][0] for byte in use["bytes"]] for name, use in uses.items()}}
+    runs = {name: use["run_bytes"] for name, use in uses.items() if any(use["run_bytes"])}
+    panels |= {"pool_run": runs} if runs else {}
+    if growths:
+        panels["pool_percent"] = {name: _percents(use) for name, use in uses.items()}
+    units = {"pool_use": MIB, "pool_run": KIB, "pool_percent": 1}
 
     def draw(size: Size) -> Chart:
-        return charts.lines(lines, axes, size)
+        part = Size(size.width, size.height * 5 // 9, size.labels) if len(panels) > 1 else size
+        charted = []
+        for panel, values in panels.items():
+            drawn = {name: _points(uses[name]["seconds"], each, units[panel]) for name, each in values.items()}
+            top = max((value for each in drawn.values() for _, value, _, _ in each), default=0.0) or 1.0
+            series = [
+                Line(name, each, PALETTE[place % len(PALETTE)], marker="none")
+                for place, (name, each) in enumerate(drawn.items())
+            ]
+            marks = [Line("", _points([at, at], [0.0, top], 1), charts.QUIET, (2, 3), "none") for at in growths]
+            below = say(language, "axis.building") if panel == [*panels][-1] else ""
+            charted.append(charts.lines([*series, *marks], Axes(below, say(language, f"axis.{panel}")), part))
+        return charts.panels(*charted) if len(charted) > 1 else charted[0]
 
-    return Figure("pool", say(language, "figure.files.pool"), note(points, language, names.RATE, "pool"), draw)
+    caption = note(points, language, names.RATE, "pool")
+    caption += say(language, "figure.files.pool.runs") if runs else ""
+    caption += say(language, "figure.files.pool.growth") if growths else ""
+    return Figure("pool", say(language, "figure.files.pool"), caption, draw)
+
+
+def _percents(use: Json) -> list[float | None]:
+    pairs = zip(use["bytes"], use["capacity_bytes"], strict=True)
+    return [100 * used / capacity if capacity else None for used, capacity in pairs]
+
+
+def _points(seconds: Sequence[float], values: Sequence[float | None], unit: int) -> list[LinePoint]:
+    pairs = zip(seconds, values, strict=True)
+    return [(second, value / unit, None, None) for second, value in pairs if value is not None]

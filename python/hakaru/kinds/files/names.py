@@ -58,6 +58,19 @@ PART_RATES = (RATE, "mb_per_s")
 """Metrics that each file server and each client has too: `files_per_s/fs-1`."""
 BUILD = "build_mb_per_s"
 """Rate at which the trees of a chain were built, on disks that are new."""
+RUN = "pool_run_kib"
+"""Mean length of the runs of pages in the pool at the end of the load: short if fragmented."""
+GROWTH = {
+    "pool_growth_ms": "ms",
+    "pool_mib_before_growth": "MiB",
+    "pool_mib_after_growth": "MiB",
+    "pool_used_percent_before_growth": "percent",
+    "pool_used_percent_after_growth": "percent",
+    f"{RATE}_before_growth": "1/s",
+    f"{RATE}_during_growth": "1/s",
+    f"{RATE}_after_growth": "1/s",
+}
+"""Metrics of loads with events, in which the pool grows."""
 LU = {
     "lu_reads_per_s": "1/s",
     "lu_writes_per_s": "1/s",
@@ -128,7 +141,8 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
     latencies = {latency(name, percentile): "ms" for name in timed(load) for percentile in PERCENTILES}
     if load.users is not None:
         latencies[ACHIEVED] = "percent"
-    below = {BUILD: "MB/s"} | LU | GAUGES | CACHE | HEADROOM if load.to.chain is not None else {}
+    below = {BUILD: "MB/s", RUN: "KiB"} | LU | GAUGES | CACHE | HEADROOM if load.to.chain is not None else {}
+    below |= GROWTH if load.events else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}
 
 

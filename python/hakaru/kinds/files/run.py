@@ -8,12 +8,14 @@ from hakaru.engine import contract
 from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.kinds.files import chain, on_site, place
+from hakaru.kinds.files.events import grown_bytes, timed
 from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
 from hakaru.kinds.files.names import COUNTERS, ENTITY, RATE
 from hakaru.kinds.files.seats import Seat, seats
 from hakaru.lab.plan import LabPlan
 from hakaru.run.configure import port_of, seed_of
+from hakaru.run.events import TimedEvent
 from hakaru.run.kind import Cost, Engines, Finished, RunKind, times_in_words
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.site_file import HOST, Site
@@ -61,6 +63,11 @@ class FilesRun(RunKind):
     def chains(self, study: Study, lab: LabPlan) -> Sequence[ChainPlan]:
         """The chains below the trees."""
         return place.chain_plans(load_at(study), lab)
+
+    def events(self, study: Study, lab: LabPlan) -> Sequence[TimedEvent]:
+        """The growth of the pools below the chains."""
+        load = load_at(study)
+        return timed(load.events, lab.array_names[: load.servers])
 
     def file_servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Mapping[str, FileServer]:
         """Samba in the nodes of arrays, unless the trees are in a directory or in a guest."""
@@ -112,7 +119,8 @@ class FilesRun(RunKind):
         build_s = load.servers * (load.tree.files / files_per_s + approximate_bytes(load) / bytes_per_s)
         chain_s, held_bytes = 0.0, 0
         if load.to.chain is not None:
-            chain_s, held_bytes = load.servers * CHAIN_S, load.servers * chain.held_bytes(load.to.chain)
+            chain_s = load.servers * CHAIN_S
+            held_bytes = load.servers * chain.held_bytes(load.to.chain, grown_bytes(load.events))
         time_ns = measure.time or load.time_limit
         limit_s = (measure.warmup_most_ns + time_ns) / 1e9
         return Cost(

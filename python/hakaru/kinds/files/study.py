@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from hakaru.kinds.files import chain, seats
+from hakaru.kinds.files import chain, events, seats
 from hakaru.kinds.files.load import FilesLoad, approximate_bytes, load_at
 from hakaru.kinds.files.names import metrics_of
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.study.kind import StudyKind
-from hakaru.study.model import Study
+from hakaru.study.model import Study, quick_form
 from hakaru.study.variables import Problem, Sets
 
 
@@ -48,6 +48,7 @@ class FilesStudy(StudyKind):
             yield from _unused(load, lab)
         if study.measure.verify:
             yield ("measure", "verify"), "blocks of files have no stamps", "use `load.verify`"
+        yield from _late_in_quick_form(study, load)
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
         """The same, servers and clients that the lab lacks, and tools without a tree."""
@@ -60,6 +61,19 @@ class FilesStudy(StudyKind):
         if load.tools > load.tree.trees:
             message = f"{load.tools} tools for {load.tree.trees} trees"
             yield ("load", "tools"), message, "use at most one tool per tree, or more `load.tree.trees`"
+        for found in (events.problems(load.events, load.to.chain), events.late(load.events, study.measure.time)):
+            for place, message, hint in found:
+                yield ("load", *place), message, hint
+
+
+def _late_in_quick_form(study: Study, load: FilesLoad) -> Iterator[Problem]:
+    """Events after the measuring phase of the quick form, which may have events of its own."""
+    if study.quick is None or study.quick.measure is None:
+        return
+    has_own = "load.events" in study.quick.changes
+    quick = load_at(quick_form(study)) if has_own else load
+    for place, message, hint in events.late(quick.events, study.quick.measure.time):
+        yield ("quick", "changes", "load.events") if has_own else ("load", *place), message, hint
 
 
 def _varies_seats(study: Study) -> bool:

@@ -2,6 +2,7 @@
 
 servers   the rates of several file servers or clients, and fairness
 space     the bytes of the layers below the trees, and what TRIM gave back
+growth    the pool that grew during the load, and the rates before, meanwhile and after
 peak      the number of tools with the highest rate, of each sweep
 limiter   the rate of each point, and its bottleneck
 """
@@ -19,6 +20,7 @@ from hakaru.analysis.sweep import Sweep
 from hakaru.fileserver.space import LAYERS
 from hakaru.kinds.files import names
 from hakaru.kinds.files.analysis.points import FilesPoint
+from hakaru.kinds.files.chain import THRESHOLD_PERCENT
 from hakaru.wording import LANGUAGES, number, say
 
 KEPT_SHARE = 0.25
@@ -85,6 +87,29 @@ def _space(point: FilesPoint, space: Mapping[str, Any], several: bool) -> Findin
         text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
     evidence = {"loaded": loaded, "returned": returned, "repetitions": space["repetitions"], "chains": space["chains"]}
     return Finding("space", dict(point.factors) if several else {}, text, None, evidence)
+
+
+def of_growths(points: Sequence[FilesPoint], several: bool) -> list[Finding]:
+    """Findings about the pools that grew during the load, of each point with such events."""
+    known = "pool_used_percent_after_growth"
+    return [_growth(point, several) for point in points if point.load.events and point.mean(known) is not None]
+
+
+def _growth(point: FilesPoint, several: bool) -> Finding:
+    evidence = {name: point.mean(name) for name in names.GROWTH} | {"threshold_percent": THRESHOLD_PERCENT}
+    before, after = (evidence[f"pool_used_percent_{when}_growth"] for when in ("before", "after"))
+    rates = {when: evidence[f"{names.RATE}_{when}_growth"] for when in ("before", "during", "after")}
+    text = {}
+    for language in LANGUAGES:
+        parts = [say(language, "files.growth", {**evidence, "growths": len(point.load.events)})]
+        if before is not None and after is not None and before >= THRESHOLD_PERCENT:
+            state = "above" if after >= THRESHOLD_PERCENT else "relieved"
+            parts.append(say(language, f"files.growth.{state}", evidence))
+        if None not in rates.values():
+            parts.append(say(language, "files.growth.rates", rates))
+        levels = point.factors if several else {}
+        text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
+    return Finding("growth", dict(point.factors) if several else {}, text, None, evidence)
 
 
 def mib(size: float, language: str) -> str:

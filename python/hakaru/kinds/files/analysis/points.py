@@ -17,7 +17,7 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import below, building, cold, parts, space
+from hakaru.kinds.files.analysis import below, building, cold, parts, pools, space
 from hakaru.kinds.files.analysis.parts import Servers
 from hakaru.kinds.files.load import FilesLoad, load_at
 from hakaru.kinds.files.rules import STAGES, FilesEvidence
@@ -34,8 +34,8 @@ class FilesPoint(Point):
     """The load with these levels."""
     space: dict[str, Any] | None = field(default=None, kw_only=True)
     """Bytes of the layers below the trees (`space.of_repetitions`); None without a chain."""
-    pool_use: dict[str, list[float]] | None = field(default=None, kw_only=True)
-    """Use of the pools below the trees in the first repetition (`building.pool_use`)."""
+    pool_use: pools.OverTime | None = field(default=None, kw_only=True)
+    """Use of the pools below the trees in the first repetition (`pools.over_time`)."""
     servers: Servers = field(default_factory=dict, kw_only=True)
     """File server → its clients; empty if there is one of each."""
     study: Study = field(kw_only=True)
@@ -67,7 +67,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
             _add(gathered, repetition, load, nics, shared, is_timed=run.study.measure.time is not None)
             if repetition.chains:
                 spaces.append(list(repetition.chains.values()))
-                pool_use = pool_use or building.pool_use(repetition)
+                pool_use = pool_use or pools.over_time(repetition)
     gathered.caveats += [caveat for chains in spaces for record in chains for caveat in space.caveats(record)]
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
     evidence = _evidence(fields, load)
@@ -99,6 +99,9 @@ def _add(
     values |= parts.values(repetition, shared)
     if load.to.chain is not None:
         values |= {names.BUILD: building.mb_per_s(repetition), **below.of_repetition(repetition)}
+        values[names.RUN] = pools.run_bytes(repetition, repetition.window[1]) / 1024
+    if load.events:
+        values |= pools.growth(repetition)
     gathered.caveats += cold.caveats(load, delivered, values.get("read_from_drives_percent", math.nan))
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)

@@ -40,7 +40,7 @@ class FilesAnalysis(AnalysisKind):
         compared = reference.compare(run, analysed)
         several = len(analysed) > 1
         found = [*differences.findings(measured, several), *findings.of_servers(measured, several)]
-        found += findings.of_spaces(measured, several)
+        found += [*findings.of_spaces(measured, several), *findings.of_growths(measured, several)]
         found += [*findings.of_run(measured, sweeps), *summary.findings_of(compared, several)]
         results = expectations.Results([], [], compared, analysed)
         return summary.of_run(run, analysed, found, compared, results, several) | {"sweeps": []}
