@@ -68,6 +68,11 @@ pub struct ArrayConfig {
     /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
     #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
+    /// Interval between samples of `busy_ns` and `queue_ns` of the modelled drives alone,
+    /// milliseconds, 100 to 60 000, at most `sample_interval_ms`. Default: none, so that the drives
+    /// are sampled with all other counters only.
+    #[serde(default)]
+    pub drive_sample_interval_ms: Option<u32>,
     /// Maximum number of sessions, 1 to 20 000. Default 16 384.
     #[serde(default = "default_sessions_max")]
     pub sessions_max: u32,

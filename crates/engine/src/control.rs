@@ -427,6 +427,15 @@ impl Control {
         self.send_event(Event::Sample(sample_of(at, &own, counters, histograms)));
     }
 
+    /// Sends a sample of some counters, without those of this process.
+    pub fn sample_part(&self, at: Time, counters: Counters) {
+        self.send_event(Event::Sample(Sample {
+            at_ns: at.as_ns(),
+            counters,
+            histograms: Vec::new(),
+        }));
+    }
+
     /// Sends a sample like [`Control::sample`], but the writing thread calls `make` and encodes the
     /// result. For samples whose encoding would delay the data path: a histogram takes a
     /// millisecond.

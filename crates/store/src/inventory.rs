@@ -167,6 +167,11 @@ impl<M: LuMemory> Storage<M> {
         for pool in &self.pools {
             pool.visit_counters(visit);
         }
+        self.visit_model(now, visit);
+    }
+
+    /// Calls `visit` with each counter of the model; see [`Array::visit_counters`].
+    pub fn visit_model(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         if let Some(gate) = &mut self.context.gate {
             gate.visit_counters(now, visit);
         }

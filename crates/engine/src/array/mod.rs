@@ -32,6 +32,7 @@
 //! | `descriptors.rs` | division of open files among sessions, logins and pipes |
 //! | `lending.rs` | zero-copy send of large reads |
 //! | `reports.rs` | reports of pools to initiators and operator, counters |
+//! | `samples.rs` | instants of the samples, and the counters of drives in between |
 //! | `tcp.rs` | TCP counters of the connections |
 //! | `storage/` | file I/O, commits and reservations for the stores behind the LUs |
 mod access;
@@ -52,6 +53,7 @@ mod pools;
 mod rates_config;
 mod refusals;
 mod reports;
+mod samples;
 mod setup;
 mod shares;
 mod status;
@@ -85,6 +87,7 @@ use self::manage::OrderExecutor;
 use self::orders::Orders;
 use self::refusals::RefusalLog;
 use self::reports::PoolReports;
+use self::samples::{Due, Samples};
 use self::shares::FairQueue;
 use self::storage::Storage;
 use self::tokens::{FILES, KEEPER, LISTENERS, STORES};
@@ -92,7 +95,6 @@ use crate::accept::Acceptor;
 use crate::control::{Control, Counters, Order};
 use crate::description::describe_socket;
 use crate::failure::{Failure, OrEnvironment};
-use crate::sampling::Schedule;
 
 /// Maximum number of rounds of accesses and responses before the sockets have their turn: about
 /// 50 µs if every access completes at once.
@@ -148,7 +150,7 @@ struct Shell<'r> {
     unsettled: bool,
     orders: Orders,
     pool_reports: PoolReports,
-    samples: Schedule,
+    samples: Samples,
     /// Bounds on connections, sessions and pipes at start.
     descriptors: Descriptors,
 }
@@ -198,7 +200,7 @@ impl<'r> Shell<'r> {
             unsettled: false,
             orders: Orders::default(),
             pool_reports: PoolReports::new(config.pools.len()),
-            samples: Schedule::new(config.sample_interval_ms)?,
+            samples: Samples::new(config)?,
             descriptors,
         })
     }
@@ -273,8 +275,12 @@ impl<'r> Shell<'r> {
                     }
                 }
             }
-            if self.samples.due(now) && stop_by.is_none() {
-                self.sample(control);
+            match self.samples.due(now) {
+                Due::All if stop_by.is_none() => self.sample(control),
+                Due::Drives if stop_by.is_none() => {
+                    control.sample_part(now, samples::of_drives(now, &mut self.storage));
+                }
+                _ => {}
             }
             if stop_by
                 .is_some_and(|by| (self.connections.open() == 0 && !self.unsettled) || now >= by)

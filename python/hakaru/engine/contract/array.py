@@ -124,5 +124,6 @@ class ArrayConfig(Message):
     socket: SocketOptions = SocketOptions()
     seed: int = 0
     sample_interval_ms: int = 1000
+    drive_sample_interval_ms: int | None = None
     sessions_max: int = 16_384
     spin_us: int = 0
