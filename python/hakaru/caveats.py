@@ -132,6 +132,8 @@ CAVEATS: dict[str, Kind] = {
     "not_steady": Kind("warning", most("range_percent")),
     # {samples} samples: steadiness cannot be judged
     "too_short_to_judge": Kind("note", least("samples")),
+    # {node} was sampled every {interval_s} s, and {window_s} s were measured
+    "sampled_rarely": Kind("note", most("interval_s")),
     # {warmup_ms} ms of warm-up, but a request takes {latency_ms} ms
     "warmup_short": Kind("warning", least("warmup_ms")),
     # samples cover {percent} % of the measuring time

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hakaru.analysis.counters import Counters, Series
+from hakaru.analysis.counters import Counters, Series, common_window
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +53,22 @@ def test_order_of_rows_does_not_matter(order: list[int]) -> None:
 def test_total_without_any_counter_is_missing() -> None:
     assert math.isnan(Counters({}).total_rate((0, S), entity="vms", name="reads"))
     assert Counters({}).last_total(engine="array", entity="lu/", name="reads") is None
+
+
+def test_highest_rate_is_that_of_two_samples_inside_the_window() -> None:
+    counted = series((0, 0), (1, 900), (2, 1000), (3, 1300), (3.1, 1400), (4, 1500))
+    assert counted.highest_rate(int(0.5 * S), 4 * S) == pytest.approx(300), (
+        "not the 900 of before, nor a short interval"
+    )
+    assert math.isnan(counted.highest_rate(int(0.5 * S), int(1.5 * S)))
+    assert math.isnan(series((1, 5)).highest_rate(0, 4 * S))
+
+
+def test_counters_of_different_intervals_are_compared_between_samples_of_the_one_sampled_seldom() -> None:
+    often = series(*((t, t) for t in range(0, 40)))
+    seldom = series(*((t, t) for t in range(-5, 60, 10)))
+    window = (2 * S, 32 * S)
+    assert common_window(window, [often, seldom]) == (5 * S, 25 * S)
+    assert common_window(window, [often, often]) == window
+    assert common_window((6 * S, 14 * S), [often, seldom]) == (6 * S, 14 * S), "no two samples inside"
+    assert common_window(window, []) == window

@@ -15,14 +15,14 @@ WINDOW = (0, 2 * S)
 Row = tuple[str, str, str, str, float]
 
 
-def counters(*rows: Row) -> Counters:
+def counters(*rows: Row, drive_interval_ns: int = S) -> Counters:
     """Counters from rows of node, engine, entity, name and growth over two seconds. A gauge
     (`_now`) has its value all the time.
     """
     table = [
         {"node": n, "engine": e, "entity": t, "name": c, "at_ns": at, "value": v if "_now" in c else v * at / (2 * S)}
         for n, e, t, c, v in rows
-        for at in (0, S, 2 * S)
+        for at in range(0, 2 * S + 1, drive_interval_ns if t.startswith("drive/") else S)
     ]
     return Counters.of_table(pa.Table.from_pylist(table))
 
@@ -48,6 +48,15 @@ def test_gauges_of_an_array_follow_from_its_counters() -> None:
         "write_waits_percent": {"cache": pytest.approx(2.5)},
         "write_pending_percent": {"cache": pytest.approx(22)},
     }
+
+
+def test_gauges_do_not_depend_on_the_interval_of_the_drives() -> None:
+    rows = array("array", "group/0", ops=1000, queue_ns=20 * S)
+    for drive in range(2):
+        rows += array("array", f"drive/0.{drive}", busy_ns=(1 + drive) * S / 2, queue_ns=drive * S)
+    seldom = of_repetition(counters(*rows), WINDOW)
+    assert seldom["drive_busy_percent"] == {"group/0": pytest.approx(37.5)}
+    assert of_repetition(counters(*rows, drive_interval_ns=S // 5), WINDOW) == seldom
 
 
 def test_gauges_of_a_hosts_disk_and_of_two_arrays_have_their_own_names() -> None:

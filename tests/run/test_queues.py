@@ -42,3 +42,13 @@ def test_the_longest_queue_of_a_link_counts() -> None:
     links = {"link__a__x": {"queue_bytes_now": 9000.0}, "link__b__x": {"queue_bytes_now": 1500.0}}
     meter.add("switch", sample(1, **links))
     assert meter.lengths() == {"link_bytes": 9000.0}
+
+
+def test_drives_that_are_sampled_more_often_than_their_array_have_a_newer_length() -> None:
+    meter = QueueMeter()
+    meter.add("array", sample(0, drive__0={"queue_ns": 0.0}, controller={"queue_ns": 0.0}))
+    meter.add("array", sample(10, drive__0={"queue_ns": 20e9}, controller={"queue_ns": 10e9}))
+    assert meter.lengths() == {"controller": 1.0, "drives": 2.0}
+    for at_s, ns in ((10.2, 21e9), (10.4, 22e9)):
+        meter.add("array", sample(at_s, drive__0={"queue_ns": ns}))
+    assert meter.lengths() == {"controller": 1.0, "drives": 5.0}

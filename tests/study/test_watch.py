@@ -79,3 +79,11 @@ def test_plan_counts_the_disk_space_of_captures() -> None:
         expanded = watching({"capture": {"at": at, "keep": "1 GiB"}})
         more = estimate(expanded, lab).disk_bytes - before
         assert more == len(expanded.repetitions) * count * GIB
+
+
+def test_watch_of_an_array_has_the_interval_of_arrays_unless_it_reads_the_machine() -> None:
+    measure = STUDY.written["measure"] | {"sample_interval": {"hosts": "10 s", "arrays": "60 s"}}
+    expanded = expand(Study.model_validate({**STUDY.written, "measure": measure}))
+    places = [(False, False), (False, True), (True, True)]
+    intervals = [watch_config(expanded, machine=m, at_array=a).sample_interval_ms for m, a in places]
+    assert intervals == [10_000, 60_000, 10_000]

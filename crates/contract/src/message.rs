@@ -189,7 +189,8 @@ pub enum ErrorClass {
 ///
 /// `counters[ENTITY][NAME]` never decreases while the engine runs, except names that end in `_now`
 /// (gauges). Entities are the kinds of docs/reference/metrics.md, for example `vm/NAME`, `lu/N`,
-/// `drive/G.D` and `link/NAME`.
+/// `drive/G.D` and `link/NAME`. Each sample has all of them, except for samples of drives alone that
+/// an array sends in between ([`ArrayConfig::drive_sample_interval_ms`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {

@@ -4,6 +4,7 @@ is corrected or dropped silently. Checks of a single kind are in the package of 
 Limits (docs/methodology/checks.md):
     machine           under 95 % of its CPU used, under 2 % taken by the hypervisor
     repetitions       three or more, coefficient of variation at most 5 %
+    samples           at least two intervals in the measuring phase
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from hakaru.caveats import Caveat
 STOLEN_MAX_PERCENT = 2.0
 CV_MAX = 0.05
 REPETITIONS_MIN = 3
+INTERVALS_MIN = 2
+SAMPLED = ("array", "watch", "fabric")
+"""Engines that keep to their interval when the measuring phase begins and ends."""
 
 
 def machine(counters: Counters, window: tuple[int, int], use: dict[str, Use]) -> Iterator[Caveat]:
@@ -36,6 +40,22 @@ def machine(counters: Counters, window: tuple[int, int], use: dict[str, Use]) ->
     stolen = max((stolen_percent(counters, window, node) for node in machines_of(counters)), default=0.0)
     if stolen > STOLEN_MAX_PERCENT:
         yield Caveat("host_stolen", {"percent": stolen})
+
+
+def sampled(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
+    """Check that the engines beside the loads were sampled often enough for the measuring phase.
+    Loads also sample at its start and at its end. At most one caveat is returned, of the engine
+    with the longest interval.
+    """
+    intervals = [
+        (series.interval_ns, key.node)
+        for engine in SAMPLED
+        for key, series in counters.select(engine=engine, entity="process", name="cpu_user_ns")
+    ]
+    interval, node = max(intervals, default=(0.0, ""))
+    if interval * INTERVALS_MIN > window[1] - window[0]:
+        seconds = {"interval_s": interval / 1e9, "window_s": (window[1] - window[0]) / 1e9}
+        yield Caveat("sampled_rarely", {"node": node} | seconds)
 
 
 def dropped(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:

@@ -5,7 +5,7 @@ Only this module computes rates. All instants are nanoseconds of `CLOCK_MONOTONI
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,9 @@ import pyarrow as pa
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Instants = np.ndarray[Any, np.dtype[np.int64]]
+
+SELDOM = 1.5
+"""Ratio of two intervals from which on they are not the same: samples may be late."""
 
 
 class Key(NamedTuple):
@@ -64,9 +67,44 @@ class Series:
         after = min(len(self.at_ns) - 1, int(np.searchsorted(self.at_ns, end_ns, side="left")))
         return float(self.value[after] - self.value[before])
 
+    def highest_rate(self, start_ns: int, end_ns: int) -> float:
+        """Highest growth per second between two consecutive samples within the window; NaN if there
+        are none.
+
+        An engine may take an extra sample soon after another one. Over less than half the usual
+        interval, the growth is no rate.
+        """
+        inside = (self.at_ns >= start_ns) & (self.at_ns <= end_ns)
+        lengths = np.diff(self.at_ns[inside]).astype(float)
+        long = lengths > self.interval_ns / 2
+        if not long.any():
+            return float("nan")
+        return float(np.max(np.diff(self.value[inside])[long] / lengths[long])) * 1e9
+
+    @property
+    def interval_ns(self) -> float:
+        """The usual interval between samples; 0 for a single sample."""
+        lengths = np.diff(self.at_ns)
+        return float(np.median(lengths)) if len(lengths) else 0.0
+
     def grows(self) -> bool:
         """Whether the value never falls and time never runs backwards."""
         return bool(np.all(np.diff(self.at_ns) >= 0) and np.all(np.diff(self.value) >= 0))
+
+
+def common_window(window: tuple[int, int], series: Sequence[Series]) -> tuple[int, int]:
+    """The part of a window in which the growths of counters of several engines may be compared.
+
+    Between samples, a counter is only known as if it grew evenly. If one is sampled less often than
+    the others, the part begins and ends with a sample of it, so that nothing of before or after the
+    window counts. It is the whole window if all are sampled alike, or if fewer than two of these
+    samples are in it.
+    """
+    seldom = max(series, key=lambda each: each.interval_ns, default=None)
+    if seldom is None or seldom.interval_ns < SELDOM * min(each.interval_ns for each in series):
+        return window
+    inside = seldom.at_ns[(seldom.at_ns >= window[0]) & (seldom.at_ns <= window[1])]
+    return (int(inside[0]), int(inside[-1])) if len(inside) > 1 else window
 
 
 class Counters:

@@ -50,6 +50,7 @@ class Gathered:
         for name, value in values.items():
             self.values.setdefault(name, []).append(value)
         self.uses.append(use)
+        self.caveats += checks.sampled(repetition.counters, repetition.window)
         self._gauges.append(rule_book.of_repetition(repetition.counters, repetition.window))
         self._latencies.add(latencies)
         self._lost.append(emulated.lost_outside(repetition.counters))

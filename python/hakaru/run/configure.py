@@ -16,6 +16,7 @@ from hakaru.engine import contract
 from hakaru.lab.plan import LabPlan
 from hakaru.run import pool_folder
 from hakaru.study import Expanded, Repetition
+from hakaru.study.intervals import Intervals
 from hakaru.study.model import ArraySpec, Lu
 from hakaru.study.storage import Cap, Placement, Pool, SharesSpec
 from hakaru.study.tape import TapeLibrarySpec
@@ -66,8 +67,17 @@ def _array_config(
         caps=[cap_config(cap) for cap in array.caps],
         shares=shares_config(array.shares),
         seed=seed_of(expanded.seed, turn.name, name),
-        sample_interval_ms=expanded.measure.sample_interval // MS,
+        sample_interval_ms=expanded.measure.intervals.arrays // MS,
+        drive_sample_interval_ms=drive_interval_ms(expanded.measure.intervals, array.model),
     )
+
+
+def drive_interval_ms(intervals: Intervals, model: contract.Model) -> int | None:
+    """Interval of the drives of an array, in the format of the engine; None if it is that of the
+    array, or if the array has no modelled drives.
+    """
+    drives = intervals.drives_alone
+    return None if drives is None or isinstance(model, contract.NoModel) else drives // MS
 
 
 def tape_library_config(library: TapeLibrarySpec) -> contract.TapeLibraryConfig:
@@ -136,12 +146,14 @@ def watch_config(
     expanded: Expanded,
     *,
     machine: bool,
+    at_array: bool = False,
     tcp_file: Path | None = None,
     capture_file: Path | None = None,
     ports: Sequence[int] = (),
 ) -> contract.WatchConfig:
     """Configuration of a watch. `machine`: it also reads the counters of the machine, as one of its
-    watches must.
+    watches must. `at_array`: its node is that of an array, with an interval of its own, unless it
+    also reads the counters of the machine, which are those of its hosts.
 
     `tcp_file`: file for the TCP series of the connections of `ports`, if the study records one.
     `capture_file`: file for their packets, written in parts, if the study captures them.
@@ -161,9 +173,9 @@ def watch_config(
             files_max=CAPTURE_PARTS,
             ports=list(ports),
         )
-    return contract.WatchConfig(
-        sample_interval_ms=expanded.measure.sample_interval // MS, machine=machine, tcp=tcp, capture=capture
-    )
+    intervals = expanded.measure.intervals
+    interval = intervals.arrays if at_array and not machine else intervals.hosts
+    return contract.WatchConfig(sample_interval_ms=interval // MS, machine=machine, tcp=tcp, capture=capture)
 
 
 def is_loopback(portal: str) -> bool:

@@ -22,7 +22,7 @@ class Rates:
 
 
 class Meter(ABC):
-    """Turns the samples of all hosts into live rates, about once a second."""
+    """Turns the samples of all hosts into live rates, once per sample interval of hosts."""
 
     @abstractmethod
     def add(self, node: str, sample: contract.Sample) -> Rates | None:

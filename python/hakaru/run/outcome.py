@@ -93,11 +93,11 @@ def outcome_of(
         for caveat in (
             *link_caveats,
             *_guest_caveats(guests),
-            *_clock_caveats(place.clocks, expanded.measure.sample_interval),
+            *_clock_caveats(place.clocks, expanded.measure.intervals.hosts),
             *_caveats(study, gang, messages),
             *_warm_up_caveats(warm_up, messages, expanded.measure.time_ns),
             *_start_caveats(clocks, warm_up, messages, measure_end - measure_start),
-            *events.caveats(expanded.measure.sample_interval),
+            *events.caveats(expanded.measure.intervals.hosts),
         )
     ]
     engines = [

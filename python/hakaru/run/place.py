@@ -291,7 +291,7 @@ class LabPlace:
         if plan.fabric_node is None:
             return {}
         seed = seed_of(expanded.seed, turn.name, plan.fabric_node)
-        interval_ms = expanded.measure.sample_interval // MS
+        interval_ms = expanded.measure.intervals.switches // MS
         return {plan.fabric_node: fabric_config(plan, seed=seed, sample_interval_ms=interval_ms)}
 
     def servers(self, expanded: Expanded, turn: Repetition) -> Engines:

@@ -19,6 +19,7 @@ from hakaru.run.plan_place import equipment, topology
 from hakaru.run.schedule import Searches, schedule_of
 from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point
+from hakaru.study.intervals import Intervals
 from hakaru.study.model import Study
 from hakaru.study.part import level_text
 from hakaru.units import format_rate, format_size
@@ -37,6 +38,12 @@ REPORT_S = 12.0
 # Bytes a sampled counter takes in a Parquet file, and an interval's histogram.
 SAMPLE_BYTES = 6
 HISTOGRAM_BYTES = 3000
+# Counters of a VM or tool, of a node with its TCP, of both directions of a link of a fabric, of a
+# drive, and those of a drive that may have an interval of their own.
+COUNTERS_OF_ACTOR, COUNTERS_OF_NODE, COUNTERS_OF_LINK = 20, 60, 34
+COUNTERS_OF_DRIVE, COUNTERS_OF_DRIVE_ALONE = 8, 2
+# Drives of an array whose model is not looked at.
+DRIVES = 12
 ENGINE_BYTES = 24 << 20
 # Kernel memory for each interface of a fabric: the ring of frames
 # (crates/runtime/src/packet/ring.rs).
@@ -87,14 +94,8 @@ def estimate(expanded: Expanded, lab: LabPlan | None, impossible: Collection[str
     seconds += sum(by_guests[point.id] for point in points) * (GUEST_BOOT_S + GUEST_LOGIN_S)
     seconds += sum(_forwarding_guests(study) for study in studies) * GUEST_BOOT_S
     nodes = len(lab.namespaces) if lab else 1
-    drives = 12 * (len(lab.array_names) if lab else 0)
-    # Links of a fabric have 17 counters each way, TCP of a namespace 10.
-    links = 34 * (len(lab.links) + len(lab.trunks)) if lab and lab.fabric_node else 0
-    counters = [min(cost.actors, 256) * 20 + nodes * 60 + drives * 8 + links for cost in costs]
-    interval_s = measure.sample_interval / 1e9
-    samples = [cost.seconds_max / interval_s for cost in costs]
-    disk = sum(n * (c * SAMPLE_BYTES + nodes * 2 * HISTOGRAM_BYTES) for n, c in zip(samples, counters, strict=True))
     arrays = len(lab.array_names) if lab else 0
+    disk = sum(_sampled_bytes(measure.intervals, cost, lab) for cost in costs)
     disk += len(studies) * _captured_bytes(expanded.study, hosts, arrays)
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
     held = max((cost.held_bytes for name, cost in by_point.items() if name not in impossible), default=0) if lab else 0
@@ -102,6 +103,21 @@ def estimate(expanded: Expanded, lab: LabPlan | None, impossible: Collection[str
     held += max((sum(memory) for memory in guests), default=0)
     seconds_most = seconds + sum(cost.seconds_max - cost.seconds for cost in costs)
     return Estimate(seconds, seconds_most, int(disk), engines * ENGINE_BYTES + rings + held, engines)
+
+
+def _sampled_bytes(intervals: Intervals, cost: Cost, lab: LabPlan | None) -> float:
+    """Largest size of the samples of one repetition."""
+    nodes, arrays = (len(lab.namespaces), len(lab.array_names)) if lab else (1, 0)
+    at_hosts = min(cost.actors, 256) * COUNTERS_OF_ACTOR + max(0, nodes - arrays) * COUNTERS_OF_NODE
+    drives = arrays * DRIVES
+    links = len(lab.links) + len(lab.trunks) if lab and lab.fabric_node else 0
+    bytes_per_ns = [
+        (at_hosts * SAMPLE_BYTES + nodes * 2 * HISTOGRAM_BYTES) / intervals.hosts,
+        (arrays * COUNTERS_OF_NODE + drives * COUNTERS_OF_DRIVE) * SAMPLE_BYTES / intervals.arrays,
+        links * COUNTERS_OF_LINK * SAMPLE_BYTES / intervals.switches,
+        drives * COUNTERS_OF_DRIVE_ALONE * SAMPLE_BYTES / intervals.drives if intervals.drives_alone else 0.0,
+    ]
+    return cost.seconds_max * 1e9 * sum(bytes_per_ns)
 
 
 def _guest_memory(study: Study, lab: LabPlan | None, cost: Cost) -> list[int]:

@@ -1,8 +1,9 @@
 """Lengths of the queues on the path of a request, live, from the samples of all engines.
 
 Only shown, not stored; analysis computes its own from the stored samples. A queue is the mean
-number of requests present during the last interval of its engine, except for `link_bytes`, the
-longest queue of a link at the end of that interval.
+number of requests present during the last interval of its counter, except for `link_bytes`, the
+longest queue of a link at the end of that interval. Hosts, arrays, links and drives may have
+intervals of their own, so each queue is as new as its part of the path allows.
 """
 
 from __future__ import annotations

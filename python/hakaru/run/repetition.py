@@ -191,6 +191,7 @@ async def _gang(
             config = watch_config(
                 expanded,
                 machine=node in place.machines,
+                at_array=node in servers or node in gang.file_servers,
                 tcp_file=gang.tcp.get(node),
                 capture_file=gang.captures.get(node),
                 ports=ports,

@@ -40,7 +40,7 @@ class SteadyWarmUp:
         self._steady = steady
         self._warmup_ns = measure.warmup_ns
         self._window_ns = steady.window_of(measure)
-        self._step_ns = measure.sample_interval // 2
+        self._step_ns = measure.intervals.hosts // 2
         self._started: dict[str, int] = {}
         self._begin_ns = self._limit_ns = 0
         self._counts: dict[str, list[tuple[int, float]]] = {load: [] for load in loads}

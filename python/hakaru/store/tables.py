@@ -6,6 +6,7 @@ counters stay cumulative, and histograms stay encoded.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -53,11 +54,14 @@ class Samples:
         """Add all counters of one engine at one instant of `CLOCK_MONOTONIC`, in nanoseconds."""
         nodes, engines, entities, names, instants, values = self._columns
         for entity, entity_counters in counters.items():
+            # Every message has strings of its own, and drives may be sampled five times a second:
+            # hundreds of thousands of rows in an hour.
+            entity = sys.intern(entity)
             for name, value in entity_counters.items():
                 nodes.append(node)
                 engines.append(engine)
                 entities.append(entity)
-                names.append(name)
+                names.append(sys.intern(name))
                 instants.append(at_ns)
                 values.append(float(value))
 

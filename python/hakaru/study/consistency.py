@@ -17,6 +17,7 @@ from hakaru.steadiness import PARTS
 from hakaru.study import kind
 from hakaru.study.consistency_comparisons import comparison_problems
 from hakaru.study.consistency_goal import goal_problems, range_problems
+from hakaru.study.consistency_intervals import interval_problems
 from hakaru.study.consistency_points import blocks_of, forms_of, measures_of, point_problems
 from hakaru.study.model import POINTS_MAX, ArraySpec, Study
 from hakaru.study.part import level_text
@@ -28,7 +29,8 @@ from hakaru.units import format_duration, format_size
 
 def problems(study: Study) -> list[Problem]:
     """All problems of a study, in the order of the checks."""
-    of_study = [*_equipment(study), *_factors(study), *_variables(study), *range_problems(study), *_steady(study)]
+    of_study = [*_equipment(study), *_factors(study), *_variables(study), *range_problems(study)]
+    of_study += [*interval_problems(study), *_steady(study)]
     of_study = of_study or [*kind.of(study).problems(study)]
     # The points of an inconsistent study would only repeat the same problems.
     if of_study:
@@ -60,7 +62,7 @@ def _steady(study: Study) -> Iterator[Problem]:
             hint = "add `time`, or leave `steady` out"
             yield place, "extends the warm-up of a measurement whose time is given", hint
             continue
-        shortest = PARTS * measure.sample_interval
+        shortest = PARTS * measure.intervals.hosts
         window, room = measure.steady.window_of(measure), measure.steady.within - measure.warmup_ns
         if room < shortest:
             message = f"leaves {format_duration(max(0, room))} after `warmup`"

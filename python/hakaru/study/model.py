@@ -24,6 +24,7 @@ from hakaru.study.expectations import Expect
 from hakaru.study.explain import known_keys
 from hakaru.study.factors import Factors
 from hakaru.study.goal import Goal
+from hakaru.study.intervals import Intervals, SampleIntervals
 from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
 from hakaru.study.references import Publication, Reference
 from hakaru.study.storage import ArraySpec, Lu, Placement
@@ -60,7 +61,7 @@ class Steady(Part):
     def window_of(self, measure: Measure) -> int:
         """Time over which the rate is judged, nanoseconds."""
         usual = min(measure.time_ns, (self.within - measure.warmup_ns) // 2)
-        return self.window or max(usual, PARTS * measure.sample_interval)
+        return self.window or max(usual, PARTS * measure.intervals.hosts)
 
 
 class Measure(Part):
@@ -87,11 +88,18 @@ class Measure(Part):
         description="repeat a point until half the 95 % interval of its chief metric, or of each metric named here, "
         "by the spread of the first repetitions, at least 3, is at most this share of the mean",
     )
-    sample_interval: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, le=60 * SECOND_NS)
+    sample_interval: SampleIntervals = Field(
+        default=SampleIntervals(), description="how often counters are read, 100 ms to 60 s; default: 1 s"
+    )
     verify: bool = Field(
         default=False,
         description="stamp every block written and check every block read; wrong data ends the run with exit code 6",
     )
+
+    @property
+    def intervals(self) -> Intervals:
+        """Intervals between samples by kind of node, nanoseconds."""
+        return self.sample_interval.by_node
 
     @property
     def warmup_ns(self) -> int:

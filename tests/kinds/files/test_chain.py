@@ -190,3 +190,25 @@ def test_shipped_study_compares_growing_with_fixed_disks() -> None:
         plain = [point for point in expanded.points if "array" not in point.factors]
         specs = [RUN.chains(expanded.at(point), plan_lab(expanded.study.lab)) for point in plain]
         assert all(len(each) == 1 for each in specs) and len(set(specs)) == len(specs)
+
+
+def test_array_and_its_drives_have_intervals_of_their_own(tmp_path: Path) -> None:
+    measure = {"repetitions": 1, "sample_interval": {"hosts": "10 s", "arrays": "60 s", "drives": "200 ms"}}
+    modelled = to(lu={"model": {"kind": "preset", "name": "jdsf-2011"}})
+    # Without drives, there is nothing to sample more often.
+    for tools_to, drives in ((modelled, 200), (to(), None)):
+        expanded = expanded_of(tmp_path, load=tools_to, measure=measure)
+        planned, turn = plan_lab(expanded.study.lab), expanded.repetitions[0]
+        (array,) = RUN.servers(expanded, turn, planned).values()
+        assert array.engine == "array"
+        assert (array.sample_interval_ms, array.drive_sample_interval_ms) == (60_000, drives)
+        (tools,) = RUN.loads(expanded, turn, planned).values()
+        assert tools.engine == "files" and tools.task == "load" and tools.sample_interval_ms == 10_000
+
+
+def test_plan_counts_the_samples_of_each_kind_of_node(tmp_path: Path) -> None:
+    sizes = []
+    for interval in ({"hosts": "10 s", "arrays": "60 s"}, "10 s", {"hosts": "10 s", "drives": "200 ms"}, "1 s"):
+        expanded = expanded_of(tmp_path, measure={"repetitions": 1, "sample_interval": interval})
+        sizes.append(estimate(expanded, plan_lab(expanded.study.lab)).disk_bytes)
+    assert sizes == sorted(set(sizes))

@@ -16,6 +16,7 @@ from hakaru.fileserver.virtual_disk import VirtualDisk
 from hakaru.kinds.files.report import REPORT
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
+from hakaru.report.blocks import Cell, Row
 from hakaru.study import Study
 
 from tests.analysis.run_files import RepetitionData, write
@@ -277,3 +278,46 @@ def test_a_cold_load_must_reach_the_drives_behind_a_modelled_cache(tmp_path: Pat
         [each["values"] for each in point["caveats"] if each["caveat"] == "cache_not_cold"] for point in (cold, warm)
     ]
     assert found == [[], [{"layer": "drives", "percent": pytest.approx(50), "asked": 90.0}]]
+
+
+def test_counters_of_different_intervals_are_joined_on_one_clock(tmp_path: Path) -> None:
+    """Tools copy from second 0 on. The array is sampled every 2 s, between the samples of the
+    tools, and a drive of it five times a second. It is idle, but for half a second.
+    """
+    described = plan_lab(LabSpec.model_validate(LAB)).describe()
+    study = fields(lab=LAB, load=to() | {"cold": True}, factors=[{"disk_cache": ["none"]}])
+
+    def build_of_array(factors: dict[str, Any], rep: Rep) -> RepetitionData:
+        content, samples, histograms = build(factors, rep)
+
+        def read(second: float) -> float:
+            return 0.8e6 * rep.files_per_s * (max(0.0, second) + 1)
+
+        # The sample before the window is of a time in which the array delivered nothing.
+        for second in (-3.5, -1.5, 0.5, 2.5, 4.5):
+            at = plain.START + int(second * plain.SECOND)
+            group = {"queue_ns": 0.0, "ops": read(second)}
+            samples.add("storage", "array", at, {"lu/0": {"read_bytes": read(second)}, "group/0": group})
+        for step in range(5 * plain.SECONDS):
+            second = step / 5
+            busy = min(0.5, max(0.0, second - 1)) * plain.SECOND
+            drive = {"busy_ns": busy, "queue_ns": 30 * busy}
+            at = plain.START + int(second * plain.SECOND)
+            samples.add("storage", "array", at, {"drive/0.0": drive})
+        return content, samples, histograms
+
+    points = [Pt({"disk_cache": "none"}, [Rep(100.0)] * 3)]
+    summary = summarise(write(tmp_path, {"study": study, "lab": described}, points, build_of_array))
+    (point,) = summary["points"]
+    mean = {name: estimate["mean"] for name, estimate in point["metrics"].items()}
+    assert mean["read_below_percent"] == pytest.approx(100)
+    assert mean["drive_busy_percent_max"] == pytest.approx(100)
+    assert mean["commands_per_drive_max"] == pytest.approx(30)
+    assert not [caveat for caveat in point["caveats"] if caveat["caveat"] == "cache_not_cold"]
+    drives = point["utilisation"]["drives"]["mean"]
+    assert drives == pytest.approx(100 * 0.5 / (plain.SECONDS - 0.2))
+    letters = {caveat["caveat"]: "a" for caveat in point["caveats"]}
+    (row,) = REPORT.tables(summary, letters, "en")[2].rows
+    assert isinstance(row, Row)
+    shown = [(cell.text, cell.small) for cell in row.cells if isinstance(cell, Cell)]
+    assert shown == [("13.2", "100.0"), ("3.9", "30.0")]

@@ -143,7 +143,7 @@ def test_method_has_the_sessions_of_the_points(tmp_path: Path, language: str) ->
     signed, unsigned = (say(language, f"method.files.smb.{word}") for word in ("signed", "unsigned"))
     whole = method({"tools": [1]})
     assert unsigned in whole and signed not in whole
-    assert not any("64 KiB" in text for text in whole) and len(whole) == 4
+    assert not any("64 KiB" in text for text in whole) and len(whole) == 5
     assert requests("256 KiB", "256 KiB") in method({"tools": [1]}, credits=4)
     ahead = method({"compound": ["operation", "file"], "folder_cache": [False, True]}, credits=7)
     assert {say(language, f"method.files.smb.{name}") for name in ("compound_file", "folder_cache")} <= set(ahead)
@@ -167,7 +167,7 @@ def test_method_describes_points_of_both_destinations(language: str) -> None:
     listed = {"dialect": "3.1.1", "credits": "512"}
     assert say(language, "method.files.smb", listed) in texts
     only_local = [point for point in summary["points"] if point["factors"]["place"] == "local"]
-    assert len(REPORT.method({"points": only_local}, expanded.study, None, language)) == 4
+    assert len(REPORT.method({"points": only_local}, expanded.study, None, language)) == 5
 
 
 def test_approximate_size_is_that_of_the_trees(tmp_path: Path) -> None:

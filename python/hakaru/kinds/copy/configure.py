@@ -69,7 +69,7 @@ def copy_configs(
             jobs=host_jobs,
             chap=chap,
             time_limit_s=load.time_limit / 1e9,
-            sample_interval_ms=expanded.measure.sample_interval // MS,
+            sample_interval_ms=expanded.measure.intervals.hosts // MS,
         )
         for host, host_jobs in jobs.items()
     }

@@ -26,6 +26,8 @@ from hakaru.fileserver.samba_settings import FileServer
 from hakaru.fileserver.virtual_disk import VirtualDisk
 from hakaru.lab.plan import LabPlan
 from hakaru.run import pool_folder
+from hakaru.run.configure import MS, drive_interval_ms
+from hakaru.study.intervals import Intervals
 from hakaru.study.model import Study
 from hakaru.study.part import Part
 from hakaru.study.variables import Problem
@@ -135,7 +137,7 @@ def _pool_folder(array: str) -> str:
     return f"{pool_folder.FOLDER}/{array}-{POOL}"
 
 
-def array(chain: ChainPart, lab: LabPlan, node: str, *, seed: int, sample_interval_ms: int) -> contract.ArrayConfig:
+def array(chain: ChainPart, lab: LabPlan, node: str, *, seed: int, intervals: Intervals) -> contract.ArrayConfig:
     """Return the array in a node with the LU of a chain."""
     lu = chain.lu
     placement = None if lu.model.kind == "none" else contract.Placement(group=0, offset_bytes=0)
@@ -154,7 +156,8 @@ def array(chain: ChainPart, lab: LabPlan, node: str, *, seed: int, sample_interv
         lus=[contract.LuConfig(lun=0, size_bytes=lu.size, store=contract.ThinStore(pool=POOL, volume=VOLUME))],
         model=lu.model,
         seed=seed,
-        sample_interval_ms=sample_interval_ms,
+        sample_interval_ms=intervals.arrays // MS,
+        drive_sample_interval_ms=drive_interval_ms(intervals, lu.model),
     )
 
 

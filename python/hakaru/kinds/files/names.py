@@ -86,6 +86,8 @@ GAUGES = {
     "controller_busy_percent": "percent",
 }
 """Metrics of its array, if that has a timing model: gauges of the rule book."""
+PEAKS = {"drive_busy_percent_max": "percent", "commands_per_drive_max": ""}
+"""The highest of them between two samples of a drive, whose interval `sample_interval` may set."""
 CACHE = {"read_from_drives_percent": "percent", "cache_hit_percent": "percent"}
 """Metrics of its cache: bytes that its drives delivered, of those that tools read; reads that the
 cache served without having read ahead.
@@ -141,7 +143,7 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
     latencies = {latency(name, percentile): "ms" for name in timed(load) for percentile in PERCENTILES}
     if load.users is not None:
         latencies[ACHIEVED] = "percent"
-    below = {BUILD: "MB/s", RUN: "KiB"} | LU | GAUGES | CACHE | HEADROOM if load.to.chain is not None else {}
+    below = {BUILD: "MB/s", RUN: "KiB"} | LU | GAUGES | PEAKS | CACHE | HEADROOM if load.to.chain is not None else {}
     below |= GROWTH if load.events else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}
 

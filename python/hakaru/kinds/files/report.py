@@ -9,6 +9,7 @@ from hakaru.kinds.files import figures, names, tables
 from hakaru.kinds.files.load import FilesLoad, approximate_bytes, load_at
 from hakaru.kinds.files.mixes import UsersSpec
 from hakaru.lab.plan import LabPlan
+from hakaru.report import intervals
 from hakaru.report.blocks import Group, Table
 from hakaru.report.kind import ReportKind, TerminalTable
 from hakaru.study import Study
@@ -80,6 +81,9 @@ class FilesReport(ReportKind):
         )
         if study.measure.time is not None:
             texts.append(_times(study.measure, language))
+        texts.append(
+            say(language, "method.files.sampled", {"interval": intervals.in_words(study.measure.intervals, language)})
+        )
         # A study may have points of both kinds.
         loads = every
         if chains := [load for load in loads if load.to.chain is not None]:

@@ -55,7 +55,7 @@ class FilesRun(RunKind):
                 lab,
                 node,
                 seed=seed_of(expanded.seed, turn.name, node),
-                sample_interval_ms=expanded.measure.sample_interval // MS_NS,
+                intervals=expanded.measure.intervals,
             )
             for node in lab.array_names[: load.servers]
         }
@@ -190,7 +190,7 @@ def _tools(
         seed=seed_of(expanded.seed, turn.name, host),
         warmup_s=measure.warmup_most_ns / 1e9,
         measure_s=time_ns / 1e9,
-        sample_interval_ms=measure.sample_interval // MS_NS,
+        sample_interval_ms=measure.intervals.hosts // MS_NS,
     )
 
 

@@ -1,5 +1,5 @@
-"""Tables of a study of files: rates, times of operations, rates of file servers and clients, bytes
-of the layers below the trees.
+"""Tables of a study of files: rates, times of operations, use of arrays below the trees, rates of
+file servers and clients, bytes of the layers below the trees.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 Cells = Callable[[Json], list[Cell | str]]
+ARRAY_COLUMNS = ("busy", "commands", "controller", "pending", "waits", "hits")
 RATE_COLUMNS = ("n", "files", "mb", "read_mb", "write_mb", "seconds", "below", "cpu")
 
 
@@ -25,6 +26,8 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
     if not points:
         return []
     tables = [_rates(points, letters, language), _times(points, letters, language)]
+    if modelled := [point for point in points if _mean(point, "drive_busy_percent") is not None]:
+        tables.append(_array(modelled, letters, language))
     if shared := [point for point in points if point.get("servers")]:
         tables.append(_servers(shared, language))
     chained = [point for point in points if point.get("space")]
@@ -69,6 +72,27 @@ def _times(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
         return [Cell(first, second, bold=True) for first, second in zip(median, tail, strict=True)]
 
     return _table(points, letters, language, "table.files.times", columns, cells)
+
+
+def _array(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
+    """Use of the array below the LUs. Drives have a mean, and their highest value below it."""
+    columns = [Column(say(language, f"table.files.array.{name}")) for name in ARRAY_COLUMNS]
+    others = ("controller_busy_percent", "write_pending_percent", "write_waits_percent", "cache_hit_percent")
+
+    def cells(point: Json) -> list[Cell | str]:
+        drives: list[Cell | str] = [
+            Cell(tenths(_mean(point, name), language), tenths(_mean(point, f"{name}_max"), language), bold=True)
+            for name in ("drive_busy_percent", "commands_per_drive")
+        ]
+        return [*drives, *(tenths(_mean(point, name), language) for name in others)]
+
+    return _table(points, letters, language, "table.files.array", columns, cells)
+
+
+def _mean(point: Json, metric: str) -> float | None:
+    """The mean of a metric; None for a point without it, such as one without an array."""
+    found: float | None = point["metrics"].get(metric, {}).get("mean")
+    return found
 
 
 def _servers(points: list[Json], language: str) -> Table:

@@ -43,7 +43,7 @@ class PacketsRun(RunKind):
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """The tester."""
         device = device_of(lab)
-        interval_ms = expanded.measure.sample_interval // MS_NS
+        interval_ms = expanded.measure.intervals.hosts // MS_NS
         return {device.tester: packets_config(load_at(expanded.at(turn.point)), device, interval_ms)}
 
     def dialogue(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Dialogue:
@@ -67,7 +67,7 @@ class PacketsRun(RunKind):
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
         """The tester, on this host. It sends on the interfaces of the site's `ports` alone."""
-        interval_ms = expanded.measure.sample_interval // MS_NS
+        interval_ms = expanded.measure.intervals.hosts // MS_NS
         config = packets_config(load_at(expanded.at(turn.point)), device_of_site(site), interval_ms)
         return {HOST: config}
 

@@ -34,18 +34,13 @@ class PacketsStudy(StudyKind):
             if getattr(study.measure, field) is not None:
                 yield ("measure", field), "a search chooses its trials", "leave it out; `load.search` has the times"
         shortest = min(goal.trial for goal in load.search.goals)
-        if study.measure.sample_interval * SAMPLES_PER_TRIAL > shortest:
-            interval, most = (
-                format_duration(study.measure.sample_interval),
-                shortest // SAMPLES_PER_TRIAL // MS_NS * MS_NS,
-            )
+        intervals = study.measure.intervals
+        if intervals.hosts * SAMPLES_PER_TRIAL > shortest:
+            interval = format_duration(intervals.hosts)
+            most = shortest // SAMPLES_PER_TRIAL // MS_NS * MS_NS
             message = f"{interval} is too long for the CPU use of trials of {format_duration(shortest)}"
             yield ("measure", "sample_interval"), message, f"use {format_duration(most)} or less, or longer trials"
-        if (
-            study.lab.device is not None
-            and study.lab.device.forwards == "switch"
-            and study.measure.sample_interval > load.settle
-        ):
+        if study.lab.device is not None and study.lab.device.forwards == "switch" and intervals.switches > load.settle:
             message = "a sample must fall into the pause after each trial, because the switch reports its losses there"
             yield ("measure", "sample_interval"), message, f"use {format_duration(load.settle)} or less"
         largest = max(size for size, _ in load.sizes)

@@ -111,7 +111,7 @@ def initiator_configs(
             coalesce_percent=end.coalesce_percent,
             warmup_s=measure.warmup_most_ns / 1e9,
             measure_s=measure.time_ns / 1e9,
-            sample_interval_ms=measure.sample_interval // MS,
+            sample_interval_ms=measure.intervals.hosts // MS,
             verify=measure.verify,
             allow_writes=allow_writes,
             real_time=apart and any(isinstance(vm.load, contract.OpenLoad) for vm in of_host),

@@ -20,7 +20,7 @@ from hakaru.kinds.vms import (
 from hakaru.kinds.vms.hypervisor import CustomHypervisor, limits_of
 from hakaru.kinds.vms.load import Open, Pattern, load_at
 from hakaru.lab.plan import LabPlan
-from hakaru.report import hops
+from hakaru.report import hops, intervals
 from hakaru.report.blocks import Group, Section, Table
 from hakaru.report.kind import ReportKind, TerminalTable
 from hakaru.report.sweep import Sweep
@@ -85,7 +85,7 @@ class VmsReport(ReportKind):
         times: dict[str, Any] = {
             "warmup": format_duration(study.measure.warmup_ns),
             "time": format_duration(study.measure.time_ns),
-            "interval": format_duration(study.measure.sample_interval),
+            "interval": intervals.in_words(study.measure.intervals, language),
         }
         used = {str(p["factors"].get("pattern")) for p in summary["points"]}
         used |= {group.pattern for group in load_at(study).groups.values()}

@@ -45,7 +45,7 @@ def senders(expanded: Expanded, turn: Repetition, lab: LabPlan, reaches: Reaches
             socket=socket_options(end.socket),
             warmup_s=measure.warmup_ns / 1e9,
             measure_s=measure.time_ns / 1e9,
-            sample_interval_ms=measure.sample_interval // MS,
+            sample_interval_ms=measure.intervals.hosts // MS,
         )
     return configs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hakaru.analysis import rule_book
+from hakaru.analysis.counters import common_window
 from hakaru.analysis.run_data import Repetition
 from hakaru.kinds.files import names
 
@@ -31,14 +32,30 @@ def of_repetition(repetition: Repetition) -> dict[str, float]:
         of_array = [value for device, value in by_device.items() if not device.startswith(DISK)]
         if gauge in names.GAUGES and of_array:
             found[gauge] = max(of_array)
-    return found | cache(repetition) | headroom(found["drive_busy_percent"])
+    return found | peaks(repetition) | cache(repetition) | headroom(found["drive_busy_percent"])
+
+
+def peaks(repetition: Repetition) -> dict[str, float]:
+    """Return the highest use of a drive, and the highest number of commands at one, between two
+    samples of it; NaN without modelled drives.
+    """
+
+    def highest(name: str) -> float:
+        selected = repetition.counters.select(engine="array", entity="drive/", name=name)
+        rates = [series.highest_rate(*repetition.window) for _, series in selected]
+        return max((rate for rate in rates if math.isfinite(rate)), default=math.nan)
+
+    return {"drive_busy_percent_max": highest("busy_ns") / 1e7, "commands_per_drive_max": highest("queue_ns") / 1e9}
 
 
 def cache(repetition: Repetition) -> dict[str, float]:
     """Return the metrics of the array's cache; NaN without a modelled cache, or without reads."""
+    counted = (("array", "group/"), ("files", names.ENTITY))
+    reads = [repetition.counters.select(engine=engine, entity=entity, name="read_bytes") for engine, entity in counted]
+    window = common_window(repetition.window, [series for each in reads for _, series in each])
 
     def rate(entity: str, name: str, engine: str = "array") -> float:
-        return repetition.counters.total_rate(repetition.window, engine=engine, entity=entity, name=name)
+        return repetition.counters.total_rate(window, engine=engine, entity=entity, name=name)
 
     hits, misses, ahead = (rate("cache", name) for name in ("read_hits", "read_misses", "readahead_hits"))
     tools = rate(names.ENTITY, "read_bytes", "files")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from hakaru.analysis.counters import Series, common_window
 from hakaru.analysis.run_data import Repetition
 from hakaru.caveats import Caveat
 from hakaru.kinds.files import names
@@ -30,9 +31,14 @@ def read_below_percent(repetition: Repetition, load: FilesLoad) -> float:
     """Return the bytes that the layer below delivered, in percent of those that tools read; NaN for
     a load that reads nothing, or without counters of that layer.
     """
-    read = _increase(repetition, "files", names.ENTITY)
-    below = _increase(repetition, "array", "lu/") if load.to.chain is not None else _disk(repetition)
-    return 100.0 * below / read if read > 0 else math.nan
+    tools = _reads(repetition, "files", names.ENTITY)
+    layer = _reads(repetition, "array", "lu/") if load.to.chain is not None else _reads(repetition, "watch", "disk/")
+    window = common_window(repetition.window, [*tools, *layer])
+    read, delivered = ([series.increase(*window) for series in each] for each in (tools, layer))
+    # A file system has one block device, and devices below it count the same reads again: the
+    # machine's disk is the one that was read most.
+    below = sum(delivered) if load.to.chain is not None else max(delivered, default=math.nan)
+    return 100.0 * below / sum(read) if delivered and sum(read) > 0 else math.nan
 
 
 def caveats(load: FilesLoad, percent: float, drives_percent: float) -> Iterator[Caveat]:
@@ -53,14 +59,5 @@ def caveats(load: FilesLoad, percent: float, drives_percent: float) -> Iterator[
     yield Caveat("cache_not_cold", {"layer": layer, "percent": found, "asked": REACHED_MIN_PERCENT})
 
 
-def _increase(repetition: Repetition, engine: str, entity: str) -> float:
-    selected = [s for _, s in repetition.counters.select(engine=engine, entity=entity, name="read_bytes")]
-    return sum(series.increase(*repetition.window) for series in selected) if selected else math.nan
-
-
-def _disk(repetition: Repetition) -> float:
-    """Reads of the disk that was read most: a file system has one block device, and devices below
-    it count the same reads again.
-    """
-    selected = repetition.counters.select(engine="watch", entity="disk/", name="read_bytes")
-    return max((series.increase(*repetition.window) for _, series in selected), default=math.nan)
+def _reads(repetition: Repetition, engine: str, entity: str) -> list[Series]:
+    return [series for _, series in repetition.counters.select(engine=engine, entity=entity, name="read_bytes")]
