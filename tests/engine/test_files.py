@@ -343,6 +343,18 @@ def test_trees_with_files_that_were_written_in_part_are_not_complete(tmp_path: P
     assert Ended(verify(directory)).code == 0
 
 
+def test_load_that_repeats_its_trees_lasts_until_its_time_is_over(built: Path) -> None:
+    settings = {"verify": True, "repeat": True, "warmup_s": 0.1}
+    ended = Ended(load(built, measure_s=2.0, **settings))
+    assert ended.code == 0, ended.events
+    # Three trees have 600 files, which two tools use up in a part of that time.
+    assert ended.values["files_read"] + ended.values["files_written"] > 600
+    assert ended.values["measured_ns"] >= 2e9
+    assert Ended(verify(built)).code == 0
+    refused = Ended(load(built, repeat=True))
+    assert refused.code == 2 and "never runs out of files" in refused.failure
+
+
 def test_warm_up_that_uses_every_file_is_refused(built: Path) -> None:
     ended = Ended(load(built, warmup_s=60.0))
     assert ended.code == 2

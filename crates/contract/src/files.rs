@@ -87,6 +87,11 @@ pub struct FilesLoad {
     /// file servers, which have caches of their own. Default false.
     #[serde(default)]
     pub cold: bool,
+    /// Whether tools use the trees again once all were used, the one first that was used first, so
+    /// that a load with `measure_s` does not end earlier. Refused without `measure_s`; not used by
+    /// `mix`. Default false.
+    #[serde(default)]
+    pub repeat: bool,
     /// Whether to wait for a second `start` once the trees are built and the sessions of all tools
     /// have begun, which the phase `built` reports. Engines whose builds take different times then
     /// begin together. Default false.
@@ -98,7 +103,7 @@ pub struct FilesLoad {
     #[serde(default)]
     pub warmup_s: f64,
     /// Length of the measuring phase, seconds, 0.05 to 86 400. The load ends earlier if every file
-    /// was used. Default: until every file was used.
+    /// was used, unless it has `repeat`. Default: until every file was used.
     #[serde(default)]
     pub measure_s: Option<f64>,
     /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
@@ -124,7 +129,7 @@ pub enum FilesDestination {
 #[serde(rename_all = "snake_case")]
 pub enum FilesProfile {
     /// Walk from the root of the tree to a file, and read or write all of it. Each file is used
-    /// once.
+    /// once, or with `repeat` once in each round.
     #[default]
     WholeFiles,
     /// Walk to the folder of a file, and create, stat, rename and delete an empty file there.

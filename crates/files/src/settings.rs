@@ -70,6 +70,10 @@ impl Settings {
             let problem = "users never run out of files".to_owned();
             return refuse("measure_s", problem, "set it for the profile `mix`");
         }
+        if load.repeat && load.measure_s.is_none() {
+            let problem = "a load with `repeat` never runs out of files".to_owned();
+            return refuse("measure_s", problem, "set it, or leave out `repeat`");
+        }
         Ok(Settings {
             profile: load.profile,
             mix: load

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.files.survey import tree_of, yaml_of
 from hakaru.files.tree import PUBLISHED_BYTES, TreeSpec
@@ -55,6 +56,7 @@ TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": 
         ),
         ({"lab": TWO_SERVERS, "load": {"to": {"smb": {}}}}, "one file server in a lab of 2 arrays"),
         ({"measure": {"repetitions": 1, "verify": True}}, "blocks of files have no stamps"),
+        ({"load": {"repeat": True}}, "a load that repeats its trees never ends"),
         ({"load": {"to": {"directory": "../etc"}}}, "load.to.directory"),
         ({"load": {"to": {"directory": "/etc"}}}, "load.to.directory"),
         ({"load": {"to": {}}}, "either `directory` or `smb`"),
@@ -92,6 +94,18 @@ TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": 
 def test_impossible_loads_are_refused(tmp_path: Path, parts: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         load(str(written(tmp_path, **parts)))
+
+
+def test_load_that_repeats_its_trees_takes_its_whole_time(tmp_path: Path) -> None:
+    measure = {"repetitions": 1, "warmup": "60 s", "time": "30 min", "sample_interval": "10 s"}
+    seconds = {}
+    for repeat in (False, True):
+        expanded = expand(load(str(written(tmp_path, measure=measure, load={"repeat": repeat}))).study)
+        planned = plan_lab(expanded.study.lab)
+        (config,) = RUN.loads(expanded, expanded.repetitions[0], planned).values()
+        assert isinstance(config, contract.FilesLoad) and config.repeat == repeat
+        seconds[repeat] = RUN.cost(expanded, expanded.points[0], planned).seconds
+    assert seconds[False] < 60 and seconds[True] == pytest.approx(31 * 60, rel=0.01)
 
 
 def test_directory_lies_below_the_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +181,7 @@ def test_method_describes_points_of_both_destinations(language: str) -> None:
     listed = {"dialect": "3.1.1", "credits": "512"}
     assert say(language, "method.files.smb", listed) in texts
     only_local = [point for point in summary["points"] if point["factors"]["place"] == "local"]
-    assert len(REPORT.method({"points": only_local}, expanded.study, None, language)) == 5
+    assert len(REPORT.method({"points": only_local}, expanded.study, None, language)) == 6
 
 
 def test_approximate_size_is_that_of_the_trees(tmp_path: Path) -> None:

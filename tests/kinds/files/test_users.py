@@ -37,6 +37,7 @@ def users(**parts: Any) -> dict[str, Any]:
         ({"load": users() | {"profile": "metadata"}}, "users have a mix of their own"),
         ({"load": users() | {"mix": {"read": 50}}}, "users have a mix of their own"),
         ({"load": users()}, "users never run out of files"),
+        ({"load": users() | {"repeat": True}, "measure": TIMED}, "leave out `repeat`"),
         ({"load": users(mix="fsct")}, "load.users.mix"),
         ({"load": users(mix={})}, "`mix` has no operation"),
         ({"load": users(mix={"copy": 1})}, "load.users.mix"),

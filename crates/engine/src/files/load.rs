@@ -372,7 +372,10 @@ impl Load<'_> {
         let FilesLoad {
             first_tree, stride, ..
         } = *self.config;
-        let units = Units::new(first_tree, stride, self.config.trees.trees);
+        let mut units = Units::new(first_tree, stride, self.config.trees.trees);
+        if self.config.repeat {
+            units = units.repeated();
+        }
         let units = Arc::new(Mutex::new(units));
         for (number, transport) in (0..).zip(transports) {
             let (forest, settings) = (Arc::clone(&self.forest), Arc::clone(&self.settings));

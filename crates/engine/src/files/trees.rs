@@ -207,6 +207,15 @@ pub fn take(units: &Mutex<Units>) -> Option<u32> {
     units.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
+/// Gives a used tree back and takes the next one, which is the same if no other is free.
+pub fn exchange(units: &Mutex<Units>, used: Option<u32>) -> Option<u32> {
+    let mut units = units.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(tree) = used {
+        units.give_back(tree);
+    }
+    units.take()
+}
+
 fn check_space(forest: &Forest, place: &Place) -> Result<(), Failure> {
     let needed = forest.space_bytes();
     let shown = place.shown();

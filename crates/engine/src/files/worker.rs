@@ -124,7 +124,7 @@ impl Worker {
         let mut scratch = vec![0; block_bytes];
         let mut operations = Vec::new();
         let runs_ahead = self.transport.conduct().ahead.is_some();
-        let mut cut_at = None;
+        let (mut cut_at, mut tree) = (None, None);
         loop {
             if shared.is_stopped() {
                 let now = clock::now();
@@ -152,8 +152,9 @@ impl Worker {
                 self.execute(&operation, &mut buffer, &mut scratch, shared)?;
             } else if shared.is_stopped() {
                 return Ok(());
-            } else if let Some(tree) = trees::take(units) {
-                self.tool.assign(tree, clock::now());
+            } else if let Some(next) = trees::exchange(units, tree) {
+                tree = Some(next);
+                self.tool.assign(next, clock::now());
             } else {
                 shared.send(Report::OutOfWork);
                 return Ok(());

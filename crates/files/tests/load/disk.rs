@@ -53,6 +53,7 @@ pub fn load() -> FilesLoad {
         flush: false,
         verify: true,
         cold: false,
+        repeat: false,
         second_start: false,
         seed: 5,
         warmup_s: 0.0,

@@ -214,6 +214,7 @@ class FilesLoad(Message):
     flush: bool = False
     verify: bool = False
     cold: bool = False
+    repeat: bool = False
     second_start: bool = False
     seed: int
     warmup_s: float = 0.0

@@ -27,7 +27,7 @@ Users draw operations by weight, think between them, and keep their tree
 
 One unit of work is one tree. A tool draws reading or writing for each file, looks up each folder
 from the root of the tree to the file, copies the file, and continues without thinking. Each file is
-used once.
+used once, or with `repeat` once in each round, until the measuring time is over.
 """
 
 from __future__ import annotations
@@ -195,6 +195,10 @@ class FilesLoad(Load):
         description="drop the files from the page caches of tools, file servers and guests, and from the modelled "
         "cache of the array, before each load, and check that the layer below delivers them",
     )
+    repeat: bool = Field(
+        default=False,
+        description="use the trees again once all were used, so that the load lasts for the whole of `measure.time`",
+    )
     keep: bool = Field(
         default=False, description="keep the trees for the next repetition, instead of deleting and building them"
     )
@@ -215,6 +219,8 @@ class FilesLoad(Load):
     def _check_users(self) -> Self:
         if self.users is not None and (self.profile != "whole_files" or self.mix != MixSpec()):
             raise ValueError("users have a mix of their own; write either `users`, or `profile` and `mix`")
+        if self.users is not None and self.repeat:
+            raise ValueError("users never run out of files; leave out `repeat`")
         return self
 
 

@@ -81,6 +81,8 @@ class FilesReport(ReportKind):
         )
         if study.measure.time is not None:
             texts.append(_times(study.measure, language))
+        if any(each.repeat for each in every):
+            texts.append(say(language, "method.files.repeat"))
         texts.append(
             say(language, "method.files.sampled", {"interval": intervals.in_words(study.measure.intervals, language)})
         )

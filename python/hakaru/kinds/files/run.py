@@ -108,7 +108,9 @@ class FilesRun(RunKind):
         return set()
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
-        """Time for building the trees and using each file once; less if the study sets a time."""
+        """Time for building the trees and using each file once; less if the study sets a time. The
+        time itself if files are used again.
+        """
         load, measure = load_at(expanded.at(point)), expanded.measure
         files_per_s, bytes_per_s = BUILD_FILES_PER_S, BUILD_BYTES_PER_S
         if load.to.chain is not None:
@@ -123,8 +125,11 @@ class FilesRun(RunKind):
             held_bytes = load.servers * chain.held_bytes(load.to.chain, grown_bytes(load.events))
         time_ns = measure.time or load.time_limit
         limit_s = (measure.warmup_most_ns + time_ns) / 1e9
+        # Files that are used again never run out, and a limit of the load is no time that it takes.
+        least_s = (measure.warmup_least_ns + time_ns) / 1e9
+        load_s = least_s if load.repeat or load.users is not None else min(build_s, least_s)
         return Cost(
-            seconds=build_s + min(build_s, (measure.warmup_least_ns + time_ns) / 1e9) + chain_s,
+            seconds=build_s + load_s + chain_s,
             seconds_max=SLOW * build_s + 60.0 + limit_s + (EMPTY_S if load.cold and load.to.chain is not None else 0.0),
             held_bytes=held_bytes,
             actors=load.servers * load.clients,
@@ -184,6 +189,7 @@ def _tools(
         flush=load.flush,
         verify=load.verify,
         cold=load.cold and load.to.directory is not None,
+        repeat=load.repeat,
         # Trees that are built at once are complete at different times, and the caches of servers
         # are emptied only after that.
         second_start=load.servers * load.clients > 1 or (load.cold and load.to.directory is None),

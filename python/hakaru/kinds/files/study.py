@@ -58,6 +58,8 @@ class FilesStudy(StudyKind):
             yield from seats.problems(load, plan_lab(study.lab))
         if load.users is not None and study.measure.time is None:
             yield ("measure", "time"), "users never run out of files", "set it, such as `time: 60 s`"
+        if load.repeat and study.measure.time is None:
+            yield ("measure", "time"), "a load that repeats its trees never ends", "set it, such as `time: 60 s`"
         if load.tools > load.tree.trees:
             message = f"{load.tools} tools for {load.tree.trees} trees"
             yield ("load", "tools"), message, "use at most one tool per tree, or more `load.tree.trees`"

@@ -43,12 +43,12 @@ def read_below_percent(repetition: Repetition, load: FilesLoad) -> float:
 
 def caveats(load: FilesLoad, percent: float, drives_percent: float) -> Iterator[Caveat]:
     """Yield a caveat for the first layer that a load which had to be cold did not reach. None for
-    users, who use files again, and for other loads that do.
+    users and for other loads that use files again.
 
     `percent`: `read_below_percent`. `drives_percent`: that of the array's drives, NaN without a
     modelled cache.
     """
-    if not load.cold or load.users is not None or load.profile != "whole_files" or load.mix.read == 0:
+    if not load.cold or load.users is not None or load.repeat or load.profile != "whole_files" or load.mix.read == 0:
         return
     layer = "lu" if load.to.chain is not None else "disk"
     if percent >= REACHED_MIN_PERCENT:
