@@ -115,7 +115,8 @@ def _make(recipe: Recipe, scratch: Path) -> Path:
     with (built / "initramfs").open("wb") as stream:
         archive = cpio.Writer(stream)
         _lay_out(archive)
-        _add_programs(archive, root, recipe.programs, _plugins(root, recipe))
+        _add_programs(archive, root, recipe.programs, _matches(root, recipe.plugins))
+        _add_files(archive, root, {root / name for name in FILES} | _matches(root, recipe.extra_files))
         _add_modules(archive, root, version, recipe.modules)
         archive.close()
     kernels[0].rename(built / "kernel")
@@ -139,8 +140,9 @@ def _lay_out(archive: cpio.Writer) -> None:
     archive.add_file("etc/group", b"root:x:0:\n", executable=False)
 
 
-def _plugins(root: Path, recipe: Recipe) -> set[Path]:
-    found = {pattern: set(root.glob(pattern)) for pattern in recipe.plugins}
+def _matches(root: Path, patterns: Iterable[str]) -> set[Path]:
+    """Return the files below `root` that match the patterns, at least one of each."""
+    found = {pattern: {path for path in root.glob(pattern) if path.is_file()} for pattern in patterns}
     for pattern, paths in found.items():
         if not paths:
             raise EnvironmentError_(f"no package contains {pattern}", "")
@@ -161,8 +163,12 @@ def _add_programs(archive: cpio.Writer, root: Path, programs: Iterable[str], plu
         archive.add_link(f"usr/bin/{name}", target)
     for path in sorted(libraries):
         archive.add_file(str(path.relative_to(root)), path, executable=True)
-    for name in FILES:
-        archive.add_file(name, root / name, executable=False)
+
+
+def _add_files(archive: cpio.Writer, root: Path, paths: Iterable[Path]) -> None:
+    """Add files at their packages' paths, scripts as executable ones."""
+    for path in sorted(paths):
+        archive.add_file(str(path.relative_to(root)), path, executable=os.access(path, os.X_OK))
 
 
 def _find(root: Path, names: Iterable[str]) -> Path:

@@ -30,7 +30,7 @@ def find_libraries(root: Path, program: Path) -> set[Path]:
     """
     loader = root / "usr" / LOADER
     # The loader would look up the RUNPATH of some libraries on the host, so all folders are listed.
-    folders = sorted({path.parent for path in (root / "usr/lib").rglob("lib*.so.*")}, key=str)
+    folders = sorted({path.parent for path in (root / "usr/lib").rglob("lib*.so*")}, key=str)
     done = run_from(root, folders, ["--list", program])
     if done.returncode != 0:
         raise EnvironmentError_(f"{program.name} lacks a library: {(done.stdout + done.stderr).strip()}", "")

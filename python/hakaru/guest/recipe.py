@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-RecipeName = Literal["cloud", "file-server", "generic"]
+RecipeName = Literal["cloud", "file-server", "generic", "tape-programs"]
 
 USERLAND = (
     *("busybox-static", "dash", "coreutils", "kmod", "util-linux", "mount", "ethtool", "iproute2"),
@@ -63,6 +63,8 @@ class Recipe:
     """Programs in addition to PROGRAMS."""
     plugins: tuple[str, ...] = ()
     """Libraries that programs load by themselves: patterns below the root."""
+    extra_files: tuple[str, ...] = ()
+    """Scripts and other files in addition to FILES: patterns below the root."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -108,6 +110,25 @@ RECIPES: Mapping[RecipeName, Recipe] = {
                 "multipathd",
             ),
             plugins=("usr/lib/multipath/*.so",),
+        ),
+        # Backup programs that test a tape library. Only tests need them.
+        Recipe(
+            "tape-programs",
+            "linux-image-amd64",
+            ("virtio_net",),
+            ("st", "ch"),
+            extra_packages=(
+                *("mt-st", "mtx", "sqlite3"),
+                *("bacula-sd", "bacula-fd", "bacula-director", "bacula-director-sqlite3", "bacula-console"),
+            ),
+            extra_programs=(
+                *("mt-st", "mtx", "sqlite3"),
+                *("btape", "bacula-sd", "bacula-fd", "bacula-dir", "bconsole"),
+            ),
+            extra_files=(
+                *("etc/bacula/scripts/mtx-changer", "etc/bacula/scripts/mtx-changer.conf"),
+                "usr/share/bacula-director/make_sqlite3_tables",
+            ),
         ),
     )
 }
