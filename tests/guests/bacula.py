@@ -5,7 +5,7 @@ The storage daemon's configuration serves btape too, which needs no other daemon
 
 from __future__ import annotations
 
-from tests.guests.tape_library import Library
+from tests.guests.tape_library import LONG_S, Library
 
 FOLDER = "/var/lib/bacula"
 TREE, RESTORED = "/tmp/tree", "/tmp/restored"
@@ -78,7 +78,7 @@ async def btape(library: Library, configuration: str, *answers: str) -> str:
     """Run btape with answers to its questions; return its output."""
     lines = " ".join(f"'{answer}'" for answer in (*answers, "quit"))
     return await library.run(
-        f"printf '%s\\n' {lines} | btape -c /etc/bacula/{configuration}.conf /dev/nst0", timeout_s=300
+        f"printf '%s\\n' {lines} | btape -c /etc/bacula/{configuration}.conf /dev/nst0", timeout_s=LONG_S
     )
 
 
@@ -99,4 +99,4 @@ async def stop(library: Library) -> None:
 async def console(library: Library, *commands: str) -> str:
     """Give the director commands; return its answers."""
     text = "".join(f"{command}\n" for command in commands)
-    return await library.run(f"bconsole -c /etc/bacula/bconsole.conf <<'END'\n{text}END\n", timeout_s=300)
+    return await library.run(f"bconsole -c /etc/bacula/bconsole.conf <<'END'\n{text}END\n", timeout_s=LONG_S)

@@ -16,6 +16,11 @@ from hakaru.guest.machine import Guest, GuestSpec
 from tests.guests.disk import open_iscsi
 from tests.peers.array import TARGET_NAME, array
 
+LONG_S = 900.0
+"""Seconds for a program that fills cartridges. On a machine that does nothing else it takes about
+one minute.
+"""
+
 # Prints the name of the changer's sg device once the kernel has found all LUs.
 FIND_CHANGER = """
 for i in $(seq 100); do

@@ -1,4 +1,6 @@
-"""Backup programs and the tests that they bring along, on a tape library: Bacula and its btape."""
+"""Backup programs and the tests that they bring along, on a tape library: Bacula and its btape, and
+Amanda's amtapetype.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import pytest
 from hakaru.errors import EnvironmentError_
 from hakaru.guest.image import Image, find_image
 
-from tests.guests import bacula
-from tests.guests.tape_library import Library, library_in
+from tests.guests import amanda, bacula
+from tests.guests.tape_library import LONG_S, Library, library_in
 from tests.peers.array import MIB
 
 # btape fill reads 10,000 records of 32 KiB from the first cartridge before it looks for the last
@@ -19,6 +21,8 @@ from tests.peers.array import MIB
 CAPACITY, EARLY = 352 * MIB, 4 * MIB
 BLOCK = 64_512
 """Bacula's default length of a block."""
+AMANDA_CAPACITY, AMANDA_BLOCK = 48 * MIB, 32 * 1024
+"""A cartridge that amtapetype fills twice, and Amanda's default length of a block."""
 LIBRARY: dict[str, Any] = {
     "lun": 0,
     "drives": [{"lun": lun, "generation": "lto5"} for lun in (1, 2)],
@@ -41,6 +45,7 @@ def image() -> Image:
         pytest.skip(f"no guest image: {error.message}; {error.hint}")
 
 
+@pytest.mark.timeout(3 * LONG_S)
 def test_backup_programs_accept_the_library_and_restore_a_tree(image: Image) -> None:
     """All steps in one guest, because booting takes long. Each uses cartridges of its own."""
 
@@ -50,10 +55,36 @@ def test_backup_programs_accept_the_library_and_restore_a_tree(image: Image) -> 
             await examine_drive_and_changer(library)
             await fill_two_cartridges(library)
             await back_up_and_restore(library)
-            log = await library.guest.run("dmesg")
-            assert not re.search(r"\b(st|ch) \d+:.*(error|failed|timed out|Sense Key)|Call Trace|BUG:", log), log
+            await check_kernel_log(library)
 
     asyncio.run(work())
+
+
+def test_amtapetype_finds_capacity_filemarks_and_early_warning(image: Image) -> None:
+    """It seeks across filemarks, fills the cartridge with one file, and again with many."""
+
+    async def work() -> None:
+        async with library_in(image, LIBRARY | {"capacity_bytes": AMANDA_CAPACITY}) as library:
+            await amanda.install(library)
+            await library.mtx("load 1 0")
+            text = await amanda.amtapetype(library)
+            await check_kernel_log(library)
+        assert not re.search("[Ee]rror|[Ff]ailed", text), text
+        found = dict(re.findall(r"^ +(length|filemark|blocksize) (\d+) kbytes$", text, re.MULTILINE))
+        # It counts neither the headers of tape and file, a block each, nor the space after the
+        # early warning, of which it uses two blocks.
+        assert abs(int(found["length"]) * 1024 - (AMANDA_CAPACITY - EARLY)) <= 2 * AMANDA_BLOCK, text
+        # Filemarks occupy nothing: this is the header of each file.
+        assert (found["filemark"], found["blocksize"]) == ("32", "32"), text
+        assert "# for this drive and kernel, LEOM is supported" in text, text
+
+    asyncio.run(work())
+
+
+async def check_kernel_log(library: Library) -> None:
+    """Check that the kernel has logged no error of a drive or the changer."""
+    log = await library.guest.run("dmesg")
+    assert not re.search(r"\b(st|ch) \d+:.*(error|failed|timed out|Sense Key)|Call Trace|BUG:", log), log
 
 
 async def examine_drive_and_changer(library: Library) -> None:

@@ -157,7 +157,8 @@ def _add_programs(archive: cpio.Writer, root: Path, programs: Iterable[str], plu
     for program in ("busybox", *programs):
         path = _find(root, (f"usr/sbin/{program}", f"usr/bin/{program}"))
         archive.add_file(f"usr/bin/{program}", path, executable=True)
-        if program != "busybox":
+        # busybox is linked statically, and a script's interpreter is a program of its own.
+        if program != "busybox" and not path.read_bytes().startswith(b"#!"):
             libraries |= find_libraries(root, path)
     for name, target in LINKS.items():
         archive.add_link(f"usr/bin/{name}", target)

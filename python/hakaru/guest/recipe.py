@@ -44,6 +44,23 @@ MORE_MODULES = (
     *("ext4", "xfs", "sg", "dm_multipath", "crc32c_generic", "libcrc32c", "af_packet", "8021q", "bridge"),
     *("tcp_bbr", "dm_round_robin", "dm_queue_length"),
 )
+# Modules of perl that Amanda's amtapetype loads, and their libraries. `5.??` is a link to `5.??.?`.
+_LIB = "usr/lib/x86_64-linux-gnu"
+_COMPILED = ("Data/Dumper", "Encode", "I18N/Langinfo", "Storable", "mro")
+_AMANDA = ("Config", "Debug", "Device", "Header", "MainLoop", "Util", "Xfer", "XferServer")
+_AMANDA_ONLY_PERL = ("BigIntCompat", "Config/FoldingHash", "Constants", "Message", "Process")
+PERL_LIBRARIES = (
+    *(f"{_LIB}/perl-base/auto/{name}/*.so" for name in ("Fcntl", "List/Util", "POSIX")),
+    *(f"{_LIB}/perl/5.??/auto/{name}/*.so" for name in _COMPILED),
+    *(f"{_LIB}/amanda/perl/auto/Amanda/{name}/*.so" for name in _AMANDA),
+)
+PERL_MODULES = (
+    f"{_LIB}/perl-base/**/*.pm",
+    *(f"{_LIB}/perl/5.??/{name}.pm" for name in (*_COMPILED, "Encode/**/*")),
+    *(f"{_LIB}/amanda/perl/Amanda/{name}.pm" for name in (*_AMANDA, *_AMANDA_ONLY_PERL)),
+    *(f"usr/share/perl/5.??/{name}.pm" for name in ("JSON/**/*", "Math/BigInt", "Math/BigInt/*")),
+    *(f"usr/share/perl5/{name}.pm" for name in ("JSON", "Encode/Locale")),
+)
 
 
 @dataclass(frozen=True)
@@ -120,12 +137,17 @@ RECIPES: Mapping[RecipeName, Recipe] = {
             extra_packages=(
                 *("mt-st", "mtx", "sqlite3"),
                 *("bacula-sd", "bacula-fd", "bacula-director", "bacula-director-sqlite3", "bacula-console"),
+                # The last one is missing among the dependencies of Amanda's packages.
+                *("amanda-server", "libencode-locale-perl"),
             ),
             extra_programs=(
                 *("mt-st", "mtx", "sqlite3"),
                 *("btape", "bacula-sd", "bacula-fd", "bacula-dir", "bconsole"),
+                *("perl", "amtapetype"),
             ),
+            plugins=PERL_LIBRARIES,
             extra_files=(
+                *PERL_MODULES,
                 *("etc/bacula/scripts/mtx-changer", "etc/bacula/scripts/mtx-changer.conf"),
                 "usr/share/bacula-director/make_sqlite3_tables",
             ),
