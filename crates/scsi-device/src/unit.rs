@@ -166,13 +166,12 @@ impl LogicalUnit {
         }
     }
 
-    /// Ends the operation; `good` is true if it was successful. Returns the command that waits for
-    /// it.
+    /// Ends an operation, if one is in progress; `good` is true if it was successful. Returns the
+    /// command that waits for it.
     pub fn end_operation(&mut self, good: bool) -> Option<Key> {
+        let operation = self.operation.take()?;
         self.sanitize_failed = !good;
-        self.operation
-            .take()
-            .and_then(|operation| operation.waiting)
+        operation.waiting
     }
 
     /// Returns the sense data that refuses commands while an operation is in progress or after it

@@ -1,8 +1,10 @@
 //! Cartridges.
 
+use crate::attributes::HostAttributes;
 use crate::counters::Counters;
 use crate::journal::{Journal, Lost, Record};
 use crate::medium::Medium;
+use crate::memory::Memory;
 
 /// Entries of the index left at which early warning begins: enough for the filemarks and labels
 /// with which a program ends its volume.
@@ -32,6 +34,8 @@ pub struct Cartridge {
     pub medium: Medium,
     /// Its index on the store. `None`: the contents end with the process.
     pub journal: Option<Journal>,
+    /// Its memory, which has the host attributes.
+    pub memory: Memory,
     /// Address of the element from which it was moved into a drive.
     pub source: Option<u16>,
     /// How often it was loaded.
@@ -43,9 +47,39 @@ pub struct Cartridge {
     /// End of the bytes of the region that may occupy space on the store although no object needs
     /// them.
     pub reached_bytes: u64,
+    /// Value of `reached_bytes` before the record that is being written.
+    pub(crate) reached_before_bytes: u64,
+    /// Whether objects were lost, and no command has reported it.
+    pub(crate) lost: bool,
 }
 
 impl Cartridge {
+    /// Creates a cartridge whose earlier life is unknown.
+    #[must_use]
+    pub fn new(
+        barcode: String,
+        write_protected: bool,
+        region: Region,
+        medium: Medium,
+        journal: Option<Journal>,
+    ) -> Cartridge {
+        Cartridge {
+            barcode,
+            write_protected,
+            region,
+            medium,
+            journal,
+            memory: Memory::default(),
+            source: None,
+            loads: 0,
+            drives: Vec::new(),
+            life: None,
+            reached_bytes: 0,
+            reached_before_bytes: 0,
+            lost: false,
+        }
+    }
+
     /// Returns the bytes that can still be written at the end of data.
     #[must_use]
     pub fn left_bytes(&self) -> u64 {
@@ -67,18 +101,38 @@ impl Cartridge {
         }
     }
 
-    /// Whether a record of the index is being written.
+    /// Whether a record of the index or the memory is being written.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.journal.as_ref().is_some_and(Journal::is_busy)
+        self.journal.as_ref().is_some_and(Journal::is_busy) || self.memory.is_busy()
     }
 
-    /// Ends the records that were written. If one was lost, removes the objects that it would have
-    /// made durable, and returns the new end of data.
+    /// Replaces the host attributes in the memory. Returns the record that makes them durable;
+    /// `None` if they end with the process.
+    #[must_use]
+    pub fn write_attributes(&mut self, attributes: HostAttributes) -> Option<Record> {
+        self.memory.write(attributes)
+    }
+
+    /// Ends the records that were written. If the store has refused one, removes the objects that
+    /// it would have made durable.
     pub fn settle(&mut self) -> Option<Lost> {
-        let lost = self.journal.as_mut()?.settle()?;
-        self.cut(lost.end);
-        Some(lost)
+        self.memory.settle();
+        let journal = self.journal.as_mut()?;
+        let lost = journal.settle();
+        let reached_bytes = std::mem::take(&mut self.reached_before_bytes);
+        if journal.is_uncertain() {
+            self.reached_bytes = self.reached_bytes.max(reached_bytes);
+        }
+        if let Some(Lost {
+            end: Some(end),
+            reported,
+        }) = lost
+        {
+            self.cut(end);
+            self.lost |= !reported;
+        }
+        lost
     }
 
     fn cut(&mut self, position: u64) {
@@ -114,6 +168,7 @@ impl Cartridge {
             self.region.offset_bytes + used,
             self.region.offset_bytes + self.reached_bytes,
         );
+        self.reached_before_bytes = self.reached_before_bytes.max(self.reached_bytes);
         self.reached_bytes = used;
         Record {
             unused: (first < end).then_some(first..end),

@@ -7,6 +7,7 @@ use crate::counters::Counters;
 use crate::generation::Generation;
 use crate::journal::Journal;
 use crate::medium::Medium;
+use crate::memory::Memory;
 use crate::recorded::Recovered;
 
 /// A cartridge of a new library.
@@ -67,8 +68,11 @@ impl LibraryConfig {
     /// Creates the cartridge at a number in [`Self::cartridges`].
     pub(crate) fn cartridge(&self, number: usize, placed: &Placed) -> Cartridge {
         let base_bytes = number as u64 * self.part_bytes();
-        let (offset_bytes, length_bytes, medium, loads, journal) = match &placed.recovered {
-            None => (base_bytes, self.capacity_bytes, Medium::default(), 0, None),
+        let (offset_bytes, length_bytes, medium, loads, journal, memory) = match &placed.recovered {
+            None => {
+                let (medium, memory) = (Medium::default(), Memory::default());
+                (base_bytes, self.capacity_bytes, medium, 0, None, memory)
+            }
             Some(recovered) => {
                 let header = &recovered.header;
                 let end = recovered.medium.end();
@@ -78,26 +82,27 @@ impl LibraryConfig {
                     recovered.medium.clone(),
                     recovered.loads,
                     Some(Journal::new(header, base_bytes, recovered.tail, end)),
+                    Memory::new(
+                        recovered.attributes.clone(),
+                        base_bytes,
+                        recovered.memory_tail,
+                    ),
                 )
             }
         };
         // The earlier life of a cartridge that was in use is not recorded.
         let is_new = loads == 0 && medium.end() == 0;
+        let region = Region {
+            offset_bytes,
+            length_bytes,
+            early_warning_bytes: self.early_warning_bytes.min(length_bytes),
+        };
+        let barcode = placed.barcode.clone();
         Cartridge {
-            barcode: placed.barcode.clone(),
-            write_protected: placed.write_protected,
-            region: Region {
-                offset_bytes,
-                length_bytes,
-                early_warning_bytes: self.early_warning_bytes.min(length_bytes),
-            },
-            medium,
-            journal,
-            source: None,
             loads,
-            drives: Vec::new(),
             life: is_new.then(Counters::default),
-            reached_bytes: 0,
+            memory,
+            ..Cartridge::new(barcode, placed.write_protected, region, medium, journal)
         }
     }
 }

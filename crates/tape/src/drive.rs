@@ -5,6 +5,7 @@
 //! bytes were lost, so that the index never names bytes that were not stored.
 
 use crate::alerts::{Alert, Alerts};
+use crate::attributes::HostAttributes;
 use crate::cartridge::Cartridge;
 use crate::condition::Condition;
 use crate::counters::Counters;
@@ -33,6 +34,15 @@ pub(crate) struct Pending {
     pub(crate) purpose: Purpose,
     /// Totals without it.
     pub(crate) counters: Counters,
+}
+
+/// A motion that continues after the command that has begun it (IMMED).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Continued {
+    /// The tape is positioned, unloaded or erased.
+    Positioning,
+    /// The cartridge is loaded.
+    Loading,
 }
 
 /// A tape drive.
@@ -64,8 +74,13 @@ pub struct Drive {
     pub(crate) counters: Counters,
     /// Totals when the cartridge was loaded.
     before_mount: Counters,
+    /// Totals when an initiator has reset those of the log.
+    before_log: Counters,
     /// Whether the zone before early warning was reported since it was entered.
     zone_reported: bool,
+    continued: Option<Continued>,
+    /// Whether objects of a cartridge were lost, and no command has reported it.
+    lost: bool,
 }
 
 impl Drive {
@@ -87,7 +102,10 @@ impl Drive {
             pending: None,
             counters: Counters::default(),
             before_mount: Counters::default(),
+            before_log: Counters::default(),
             zone_reported: false,
+            continued: None,
+            lost: false,
         }
     }
 
@@ -136,10 +154,32 @@ impl Drive {
         ticket
     }
 
+    /// Notes that the motion for which the drive is held continues after its command.
+    pub fn continue_as(&mut self, motion: Continued) {
+        self.continued = Some(motion);
+    }
+
+    /// Returns the motion that keeps the drive busy after the command that has begun it.
+    #[must_use]
+    pub fn continued(&self) -> Option<Continued> {
+        self.continued.filter(|_| self.is_busy())
+    }
+
     /// Returns the totals.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Returns the totals since [`Self::reset_log`].
+    #[must_use]
+    pub fn logged(&self) -> Counters {
+        self.counters.since(self.before_log)
+    }
+
+    /// Lets the totals of the log begin at 0.
+    pub fn reset_log(&mut self) {
+        self.before_log = self.counters;
     }
 
     /// Returns the totals since the cartridge was loaded. After its removal, they are 0.
@@ -235,21 +275,31 @@ impl Drive {
             || self.cartridge.as_ref().is_some_and(Cartridge::is_busy)
     }
 
-    /// Ends the last transfer. If it was a write whose bytes were lost, the position and the end
-    /// of data are those before it. If a record of the index was lost, they are those of the last
-    /// one. To be called before each request, while the drive is not busy.
+    /// Ends the last transfer. If it was a write whose bytes were not moved, the position and the
+    /// end of data are those before it. If the store has refused a record of the index, they are
+    /// those of the last one. To be called before each request, while the drive is not busy.
     pub fn settle(&mut self) {
+        self.continued = None;
         let lost = self.pending.take().filter(|last| !last.ticket.is_done());
         if let Some(lost) = lost {
             self.take_back(&lost);
         }
-        let Some(lost) = self.cartridge.as_mut().and_then(Cartridge::settle) else {
+        let Some(cartridge) = &mut self.cartridge else {
             return;
         };
-        self.position = self.position.min(lost.end);
-        if lost.failed {
+        let refused = cartridge.settle();
+        self.lost |= std::mem::take(&mut cartridge.lost);
+        if let Some(lost) = refused {
+            self.position = lost.end.map_or(self.position, |end| self.position.min(end));
             self.count_write_error();
         }
+    }
+
+    /// Whether objects were lost that a command had written with GOOD, and no command has reported
+    /// it. The caller reports it now. To be called after [`Self::settle`].
+    #[must_use]
+    pub fn take_loss(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 
     fn take_back(&mut self, lost: &Pending) {
@@ -305,6 +355,19 @@ impl Drive {
             return Err(Condition::WriteProtected);
         }
         Ok(())
+    }
+
+    /// Replaces the host attributes in the memory of the loaded cartridge. Returns the record that
+    /// makes them durable, as [`Cartridge::write_attributes`].
+    ///
+    /// # Errors
+    /// As [`Self::writable`].
+    pub fn write_attributes(
+        &mut self,
+        attributes: HostAttributes,
+    ) -> Result<Option<Record>, Condition> {
+        self.writable()?;
+        Ok(self.loaded_mut()?.write_attributes(attributes))
     }
 
     pub(crate) fn loaded_mut(&mut self) -> Result<&mut Cartridge, Condition> {

@@ -4,12 +4,16 @@
 //! A record that may or may not be on the store, because its write failed or was aborted, is never
 //! followed by another one in its area: the next record is a checkpoint, in the area that does not
 //! have the last record known to be durable.
+//!
+//! An aborted record costs nothing: the blocks that it would have made durable are on the store,
+//! and the next record makes them durable. A failed one costs these blocks, because the store may
+//! have dropped them.
 
 use core::ops::Range;
 
 use crate::medium::Medium;
 use crate::recorded::{FRAME_BYTES, FRAME_RUNS, Frame, HEADER_BYTES, Header, Tail};
-use crate::ticket::Ticket;
+use crate::ticket::{End, Ticket};
 
 /// Bytes to write durably.
 #[derive(Debug)]
@@ -27,13 +31,13 @@ pub struct Record {
     pub unused: Option<Range<u64>>,
 }
 
-/// The loss of a record.
+/// A record that the store has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Number of objects that stand.
-    pub end: u64,
-    /// Whether the store has failed. If not, the command that writes the record was aborted.
-    pub failed: bool,
+    /// Number of objects that stand. `None`: the record named no block that was not durable.
+    pub end: Option<u64>,
+    /// Whether a command has reported it.
+    pub reported: bool,
 }
 
 /// A record that was begun.
@@ -42,8 +46,10 @@ struct Pending {
     ticket: Ticket,
     /// Area that it is in.
     area: u8,
-    /// Objects that stand if it is lost.
+    /// Objects of the index that are durable without it.
     kept: u64,
+    /// Whether it names blocks that were not durable.
+    flush: bool,
 }
 
 /// State of the index of a cartridge on its store.
@@ -63,7 +69,7 @@ pub struct Journal {
     records: u64,
     /// Objects after the last record.
     recorded: u64,
-    /// Objects of these that stand.
+    /// Objects of these that stand and are durable.
     kept: u64,
     /// Whether it is unknown if the last record is on the store.
     uncertain: bool,
@@ -102,17 +108,26 @@ impl Journal {
     /// Ends the pending records.
     pub(crate) fn settle(&mut self) -> Option<Lost> {
         for pending in self.pending.drain(..) {
-            if !pending.ticket.is_done() {
-                self.uncertain = true;
-                self.kept = self.kept.min(pending.kept);
-                return Some(Lost {
-                    end: self.kept,
-                    failed: pending.ticket.has_failed(),
-                });
+            let end = pending.ticket.ended();
+            if end == End::Done {
+                self.durable_area = Some(pending.area);
+                continue;
             }
-            self.durable_area = Some(pending.area);
+            // The records after it were not begun.
+            self.uncertain = true;
+            self.kept = self.kept.min(pending.kept);
+            let lost = Lost {
+                end: pending.flush.then_some(self.kept),
+                reported: end == End::Failed,
+            };
+            return (end != End::Aborted).then_some(lost);
         }
         None
+    }
+
+    /// Whether the last record may be missing on the store.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.uncertain
     }
 
     /// Returns the record that makes the index of the medium durable.
@@ -125,7 +140,8 @@ impl Journal {
         Some(self.record(medium, end, loads, flush))
     }
 
-    /// Returns the record that removes the objects which do not stand.
+    /// Returns the record that removes the objects which do not stand, or whose record may be
+    /// missing.
     pub(crate) fn give_up(&mut self, medium: &Medium, loads: u64) -> Option<Record> {
         (self.uncertain || self.kept < self.recorded)
             .then(|| self.record(medium, self.kept, loads, false))
@@ -167,6 +183,7 @@ impl Journal {
             ticket: ticket.clone(),
             area: self.area,
             kept: self.kept,
+            flush,
         });
         self.frames += frames;
         self.records += 1;
@@ -188,8 +205,8 @@ fn frames_of(runs: &[(u32, u64)]) -> u64 {
     runs.len().div_ceil(FRAME_RUNS).max(1) as u64
 }
 
-/// Returns the index of a new cartridge with these contents: its offset in the cartridge, bytes, and
-/// its bytes.
+/// Returns the index of a new cartridge with these contents: its offset in the cartridge, bytes,
+/// and its bytes.
 #[must_use]
 pub fn index_of(header: &Header, medium: &Medium) -> (u64, Vec<u8>) {
     let mut journal = Journal::new(header, 0, Tail::default(), 0);

@@ -19,6 +19,7 @@
 //! | `condition` | conditions that end a command, and their sense data |
 //! | `generation` | properties of LTO generations |
 //! | `ticket` | whether a transfer is in progress, done or lost |
+//! | `attributes` `memory` | what programs write into the memory of a cartridge |
 //! | `cartridge` | a cartridge: barcode, region, medium |
 //! | `counters` `alerts` | totals and TapeAlert flags of a drive |
 //! | `drive` `read_write` `motion` | requests of SSC-3 |
@@ -33,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod alerts;
+mod attributes;
 mod cartridge;
 mod condition;
 mod config;
@@ -42,6 +44,7 @@ mod generation;
 mod journal;
 mod library;
 mod medium;
+mod memory;
 mod motion;
 mod read_write;
 mod recorded;
@@ -50,17 +53,20 @@ mod ticket;
 pub mod timing;
 
 pub use alerts::{Alert, Alerts};
+pub use attributes::{AttributeFormat, HOST_ATTRIBUTES, HostAttribute, HostAttributes};
 pub use cartridge::{Cartridge, Region};
 pub use condition::Condition;
 pub use config::{LibraryConfig, Placed};
 pub use counters::Counters;
-pub use drive::Drive;
+pub use drive::{Continued, Drive};
 pub use generation::{Density, Generation};
 pub use journal::{Journal, Lost, Record, index_of};
 pub use library::{Element, ElementKind, Library, MoveError, Moved, TRANSPORT};
 pub use medium::{BLOCK_BYTES_MAX, GRANULE_BYTES, Medium, Object, Piece, RUNS_MAX};
+pub use memory::Memory;
 pub use read_write::Transfer;
 pub use recorded::{
-    Damage, FRAME_BYTES, HEADER_BYTES, Header, ReadAt, ReadError, Recovered, Tail, recover,
+    Damage, FRAME_BYTES, HEADER_BYTES, Header, MemoryTail, ReadAt, ReadError, Recovered, Tail,
+    recover,
 };
 pub use ticket::Ticket;

@@ -208,14 +208,21 @@ impl Library {
         }
     }
 
-    /// Returns the records that make everything that drives have written durable.
+    /// Returns the records that make everything that drives have written durable, also on
+    /// cartridges that have left their drive since.
     pub fn synchronise(&mut self) -> Vec<Record> {
         let idle = self.drives.iter_mut().filter(|drive| !drive.is_busy());
-        idle.filter_map(|drive| {
+        let in_drives = idle.filter_map(|drive| {
             drive.settle();
             drive.synchronise()
-        })
-        .collect()
+        });
+        let elsewhere = self.slots.iter_mut().chain(&mut self.import_export);
+        let idle = elsewhere.flatten().filter(|cartridge| !cartridge.is_busy());
+        let in_slots = idle.filter_map(|cartridge| {
+            cartridge.settle();
+            cartridge.synchronise()
+        });
+        in_drives.chain(in_slots).collect()
     }
 
     /// Moves a cartridge. A drive ejects it first, or loads it. A move to its own element changes

@@ -76,21 +76,35 @@ enum Step {
         count: u32,
         immediate: bool,
     },
-    /// A synchronisation whose record was lost, entirely or not.
-    LostSync(bool),
+    /// A synchronisation that was aborted, after its record was written if `written`, or that the
+    /// store has refused.
+    LostSync {
+        written: bool,
+        end: SyncEnd,
+    },
     Locate(u16),
     Erase,
     Move,
     Unbuffered(u32),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SyncEnd {
+    Aborted,
+    Failed,
+    /// The store has refused it after it was aborted.
+    Lost,
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let lengths = prop_oneof![Just(600_u32), 1_u32..1500];
+    let ends = [SyncEnd::Aborted, SyncEnd::Failed, SyncEnd::Lost];
+    let sync_end = proptest::sample::select(ends.to_vec());
     let step = prop_oneof![
         6 => lengths.clone().prop_map(Step::Write),
         1 => (lengths.clone(), 0_u8..4).prop_map(|(length, kept)| Step::LostWrite(length, kept)),
         4 => (0_u32..4, any::<bool>()).prop_map(|(count, immediate)| Step::Marks { count, immediate }),
-        1 => any::<bool>().prop_map(Step::LostSync),
+        1 => (any::<bool>(), sync_end).prop_map(|(written, end)| Step::LostSync { written, end }),
         4 => any::<u16>().prop_map(Step::Locate),
         1 => Just(Step::Erase),
         1 => Just(Step::Move),
@@ -276,20 +290,33 @@ impl Scene {
                     self.synchronised = true;
                 }
             }
-            Step::LostSync(partly) => {
+            Step::LostSync { written, end } => {
                 let record = self.drive().synchronise();
                 if let Some(record) = record {
-                    if partly {
+                    if written {
                         self.disk.flush().unwrap();
                         self.disk
                             .write_at(record.offset_bytes, &record.bytes)
                             .unwrap();
                     }
+                    match end {
+                        SyncEnd::Aborted => {}
+                        SyncEnd::Failed => record.ticket.fail(),
+                        SyncEnd::Lost => record.ticket.lose(),
+                    }
                     drop(record);
                     let drive = self.drive();
-                    let end = drive.loaded().unwrap().medium.end() as usize;
-                    assert!(end >= self.floor, "what was synchronised stands");
-                    self.objects.truncate(end);
+                    let stand = drive.loaded().unwrap().medium.end() as usize;
+                    let unreported = drive.take_loss();
+                    assert!(stand >= self.floor, "what was synchronised stands");
+                    let lost = stand < self.objects.len();
+                    assert!(!lost || end != SyncEnd::Aborted, "nothing is lost");
+                    if end == SyncEnd::Lost {
+                        assert_eq!(unreported, lost);
+                    } else {
+                        assert!(!unreported);
+                    }
+                    self.objects.truncate(stand);
                 }
             }
             Step::Locate(to) => {

@@ -352,22 +352,14 @@ fn requests_without_a_loaded_cartridge_or_on_a_protected_one_are_refused() {
     scene.library.move_medium(DRIVE, SLOT).unwrap();
     assert_eq!(scene.drive().load_or_unload(true), Err(Condition::NoMedium));
     let mut drive = Drive::new(Generation::Lto6);
-    drive.insert(hakaru_tape::Cartridge {
-        barcode: "P".to_owned(),
-        write_protected: true,
-        region: hakaru_tape::Region {
-            offset_bytes: 0,
-            length_bytes: 1024,
-            early_warning_bytes: 0,
-        },
-        medium: hakaru_tape::Medium::default(),
-        journal: None,
-        source: None,
-        loads: 0,
-        drives: Vec::new(),
-        life: None,
-        reached_bytes: 0,
-    });
+    let region = hakaru_tape::Region {
+        offset_bytes: 0,
+        length_bytes: 1024,
+        early_warning_bytes: 0,
+    };
+    let medium = hakaru_tape::Medium::default();
+    let cartridge = hakaru_tape::Cartridge::new("P".to_owned(), true, region, medium, None);
+    drive.insert(cartridge);
     assert_eq!(
         drive.write(false, 10).unwrap_err(),
         Condition::WriteProtected
@@ -446,6 +438,8 @@ fn life_of_a_cartridge_that_was_in_use_before_is_unknown() {
             medium,
             loads,
             tail: Tail::default(),
+            attributes: hakaru_tape::HostAttributes::default(),
+            memory_tail: hakaru_tape::MemoryTail::default(),
         };
         let mut library = Library::new(&LibraryConfig {
             drives: vec![Generation::Lto5],

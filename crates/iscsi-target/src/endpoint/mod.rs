@@ -256,6 +256,9 @@ impl Target {
         {
             core.accesses.background.end(lu, job.background_bytes);
         }
+        if let (Stage::Aborted, Some(job), IoResult::Failed(_)) = (stage, &task.job, &result) {
+            job.program.lose();
+        }
         let mut conn = owner(&mut self.connections, task);
         match (stage, conn.as_mut()) {
             (Stage::Aborted, conn) => {

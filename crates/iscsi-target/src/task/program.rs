@@ -25,6 +25,11 @@ pub(crate) fn start_operation(core: &mut Core, job: Job, waiting: Option<Key>) {
     if let Some(unit) = core.device.units.get_mut(job.lu) {
         unit.begin_operation(waiting);
     }
+    run(core, job);
+}
+
+/// Begins a job that has no command.
+fn run(core: &mut Core, job: Job) {
     let (key, _) = core.tasks.insert_with(|_| Task::operation(job));
     claim(None, core, key);
 }
@@ -144,6 +149,10 @@ fn advance(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, answer: Ans
             request_access(conn, core, key, lu, op);
         }
         Step::End(verdict) => end_program(conn, core, key, verdict),
+        Step::Continue(verdict, job) => {
+            end_program(conn, core, key, verdict);
+            run(core, *job);
+        }
         Step::Data(data) => send_step_data(conn, core, key, data, None),
         Step::DataAndCheck(data, sense) => send_step_data(conn, core, key, data, Some(sense)),
     }

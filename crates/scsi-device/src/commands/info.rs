@@ -143,7 +143,15 @@ pub(super) struct CommandInfo {
     pub(super) with_list: Option<ExecuteWithList>,
     /// Executes the command for a LUN without an LU (SPC-4 section 6.6.1, SAM-5 section 5.11).
     pub(super) without_unit: Option<Execute>,
+    /// Time limits that REPORT SUPPORTED OPERATION CODES states.
+    pub(super) timeouts: CommandTimeouts,
 }
+
+/// The longest response time of a store, and the time after which Linux aborts a command of a disk.
+const OF_A_DISK: CommandTimeouts = CommandTimeouts {
+    nominal_seconds: 1,
+    recommended_seconds: 30,
+};
 
 impl CommandInfo {
     /// Returns the properties of a command that every LU supports, that changes the medium, and
@@ -166,6 +174,7 @@ impl CommandInfo {
             execute,
             with_list: None,
             without_unit: None,
+            timeouts: OF_A_DISK,
         }
     }
 
@@ -229,6 +238,11 @@ impl CommandInfo {
         self
     }
 
+    pub(super) const fn within(mut self, timeouts: CommandTimeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
     pub(super) const fn opcode(&self) -> u8 {
         self.usage[0]
     }
@@ -237,12 +251,7 @@ impl CommandInfo {
         SupportedCommand {
             usage: self.usage,
             service_action: self.service_action,
-            // The longest response time of a store, and the time after which Linux aborts a command
-            // of a disk.
-            timeouts: CommandTimeouts {
-                nominal_seconds: 1,
-                recommended_seconds: 30,
-            },
+            timeouts: self.timeouts,
         }
     }
 }

@@ -71,10 +71,12 @@ const TAPE_FAMILIES: &[&[CommandInfo]] = &[
     report::ROWS,
     stream::attributes::ROWS,
     stream::density::ROWS,
+    stream::host_attributes::ROWS,
     stream::load::ROWS,
     stream::log::ROWS,
     stream::mode::ROWS,
     stream::position::ROWS,
+    stream::service::ROWS,
     stream::transfer::ROWS,
 ];
 

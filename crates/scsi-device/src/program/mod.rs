@@ -143,6 +143,8 @@ pub enum Step {
     Access(u8, IoOp),
     /// The end of the program.
     End(Verdict),
+    /// The end of the program and of its command. A job without a command continues.
+    Continue(Verdict, Box<Job>),
     /// The end of the program, with parameter data.
     Data(Vec<u8>),
     /// The end of the program, with data and CHECK CONDITION.
@@ -208,6 +210,14 @@ impl Program {
             }
             Program::TapeWrite(program) => program.failure(sense),
             _ => sense,
+        }
+    }
+
+    /// Ends the access in flight, which has failed after the command was aborted. A later command
+    /// reports it if it concerns data of earlier commands.
+    pub fn lose(&self) {
+        if let Program::TapeWrite(program) = self {
+            program.lose();
         }
     }
 

@@ -1,14 +1,15 @@
-//! Bytes of tape blocks on the store of the cartridges: READ and WRITE of tape drives, and records of
-//! the index.
+//! Bytes of tape blocks on the store of the cartridges: READ and WRITE of tape drives, and records
+//! of the index.
 
 use std::collections::VecDeque;
 
 use hakaru_tape::timing::Motion;
 use hakaru_tape::{Condition, Piece, Record, Ticket, Transfer};
-use hakaru_wire::scsi::Sense;
+use hakaru_wire::scsi::{Sense, Status};
 
-use super::{Answer, Step, StepContext};
+use super::{Answer, Job, Program, Step, StepContext};
 use crate::io::{Extent, IoOp};
+use crate::verdict::Verdict;
 
 /// A motion that takes time.
 #[derive(Debug)]
@@ -42,15 +43,19 @@ pub struct TapeRead {
     requested: usize,
     data: Vec<u8>,
     moving: Option<Moving>,
+    /// Whether the initiator gets the blocks.
+    returned: bool,
 }
 
 impl TapeRead {
-    /// Reads the blocks of a transfer, at least one.
+    /// Reads the blocks of a transfer, at least one. If they are not to be `returned`, they are
+    /// only verified.
     pub fn new(
         store_lun: u8,
         region_bytes: u64,
         transfer: Transfer,
         moving: Option<Moving>,
+        returned: bool,
     ) -> Self {
         Self {
             store_lun,
@@ -59,6 +64,7 @@ impl TapeRead {
             requested: 0,
             data: Vec::new(),
             moving,
+            returned,
         }
     }
 
@@ -101,6 +107,9 @@ impl TapeRead {
 
     /// Keeps the blocks that were read, without the bytes between them.
     fn keep(&mut self, context: &mut StepContext<'_>, read: Vec<u8>, piece: Piece) {
+        if !self.returned {
+            return context.buffers.give(read);
+        }
         let (stride, length) = (piece.stride_bytes() as usize, piece.block_bytes as usize);
         if self.data.is_empty() && (stride == length || piece.blocks == 1) {
             self.data = read;
@@ -123,6 +132,10 @@ pub struct TapeWrite {
     /// Whether an error of the access in flight belongs to an earlier command: it makes data
     /// durable that was acknowledged.
     deferred: bool,
+    /// Whether the access in flight is the flush before a record.
+    flushing: bool,
+    /// Whether motions continue after the command.
+    immediate: bool,
 }
 
 #[derive(Debug)]
@@ -162,18 +175,28 @@ impl TapeWrite {
     }
 
     /// Writes a record that makes durable what earlier commands have written, and lets motions take
-    /// their time. `end` is the condition with which the command ends.
+    /// their time: after the command, if it is `immediate`. `end` is the condition with which the
+    /// command ends.
     pub fn synchronising(
         store_lun: u8,
         record: Option<Record>,
         moving: Vec<Moving>,
         end: Option<Condition>,
+        immediate: bool,
     ) -> Self {
         let mut write = Self::with_end(store_lun, end);
+        write.immediate = immediate;
         if let Some(record) = record {
             write.push(record, true);
         }
         write.extend(moving);
+        write
+    }
+
+    /// Writes a record that concerns this command alone, which then ends with GOOD.
+    pub fn recording(store_lun: u8, record: Record) -> Self {
+        let mut write = Self::with_end(store_lun, None);
+        write.push(record, false);
         write
     }
 
@@ -192,6 +215,8 @@ impl TapeWrite {
             steps: VecDeque::new(),
             end,
             deferred: false,
+            flushing: false,
+            immediate: false,
         }
     }
 
@@ -229,11 +254,7 @@ impl TapeWrite {
     /// and VOLUME OVERFLOW would let a program take the next cartridge, for which there is no space
     /// either.
     pub(super) fn failure(&self, sense: Sense) -> Sense {
-        let mut tickets = self.steps.iter().filter_map(|part| match part {
-            Part::Done(ticket) => Some(ticket),
-            Part::Access { .. } => None,
-        });
-        if let Some(ticket) = tickets.next() {
+        if let Some(ticket) = self.ticket_in_flight() {
             ticket.fail();
         }
         let sense = if sense == Sense::SPACE_ALLOCATION_FAILED_WRITE_PROTECT {
@@ -248,6 +269,23 @@ impl TapeWrite {
         }
     }
 
+    /// Ends the access in flight, which has failed after the command was aborted. If it was a
+    /// flush, the store may have dropped blocks. A record alone is written again by the next one.
+    pub(super) fn lose(&self) {
+        if let Some(ticket) = self.ticket_in_flight()
+            && self.flushing
+        {
+            ticket.lose();
+        }
+    }
+
+    fn ticket_in_flight(&self) -> Option<&Ticket> {
+        self.steps.iter().find_map(|part| match part {
+            Part::Done(ticket) => Some(ticket),
+            Part::Access { .. } => None,
+        })
+    }
+
     pub(super) fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
         if let Answer::Written(buffer) = answer {
             context.buffers.give(buffer);
@@ -255,15 +293,30 @@ impl TapeWrite {
         while let Some(part) = self.steps.pop_front() {
             match part {
                 Part::Done(ticket) => ticket.done(),
+                Part::Access {
+                    op: IoOp::Tape { .. },
+                    ..
+                } if self.immediate => {
+                    self.steps.push_front(part);
+                    let mut rest = Self::with_end(self.store_lun, None);
+                    rest.steps = core::mem::take(&mut self.steps);
+                    let job = Job::new(context.lu, Program::TapeWrite(rest));
+                    return Step::Continue(self.verdict(), Box::new(job));
+                }
                 Part::Access { op, deferred } => {
                     self.deferred = deferred;
+                    self.flushing = matches!(op, IoOp::FlushPart { .. });
                     return Step::Access(self.store_lun, op);
                 }
             }
         }
+        Step::End(self.verdict())
+    }
+
+    fn verdict(&self) -> Verdict {
         match self.end {
-            Some(condition) => Step::check(condition.sense()),
-            None => Step::GOOD,
+            Some(condition) => Verdict::Check(condition.sense()),
+            None => Verdict::Status(Status::GOOD),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! header        512 bytes: barcode, write-protect tab, capacity, length of an area
+//! memory        from 1 KiB: two copies of the host attributes
 //! area 0        from 4 KiB: records of the index, in frames of 512 bytes
 //! area 1        as area 0
 //! data          blocks, each padded to a multiple of 512 bytes
@@ -23,9 +24,12 @@
 
 mod frame;
 mod header;
+mod memory;
 mod recovery;
 
 pub use frame::FRAME_BYTES;
 pub(crate) use frame::{FRAME_RUNS, Frame};
 pub use header::{HEADER_BYTES, Header};
+pub use memory::MemoryTail;
+pub(crate) use memory::{memory_offset_bytes, memory_record};
 pub use recovery::{Damage, ReadAt, ReadError, Recovered, Tail, recover};

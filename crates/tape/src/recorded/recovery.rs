@@ -5,6 +5,8 @@ use std::io;
 
 use super::frame::{FRAME_BYTES, Frame, Place};
 use super::header::{HEADER_BYTES, Header};
+use super::memory::{MEMORY_AT_BYTES, MEMORY_BYTES, MemoryTail, parse_memory};
+use crate::attributes::HostAttributes;
 use crate::medium::Medium;
 
 /// Bytes of an area that are read at a time.
@@ -21,6 +23,10 @@ pub struct Recovered {
     pub loads: u64,
     /// Place of the next record.
     pub tail: Tail,
+    /// Host attributes in its memory.
+    pub attributes: HostAttributes,
+    /// Place of the next copy of the memory.
+    pub memory_tail: MemoryTail,
 }
 
 /// Position in the records of a cartridge that was read from its store.
@@ -79,6 +85,7 @@ pub fn recover(read: ReadAt<'_>) -> Result<Recovered, ReadError> {
         });
     }
     let header = Header::parse(&bytes).map_err(|fault| damaged(fault, 0))?;
+    let (attributes, memory_tail) = read_memory(read)?;
     let [first, second] = [0, 1].map(|number| Area::read(number, &header, read));
     let (first, second) = (first?, second?);
     let epoch = |area: &Area| area.tail.epoch;
@@ -93,8 +100,17 @@ pub fn recover(read: ReadAt<'_>) -> Result<Recovered, ReadError> {
         medium: newest.medium,
         loads: newest.loads,
         tail: newest.tail,
+        attributes,
+        memory_tail,
         header,
     })
+}
+
+fn read_memory(read: ReadAt<'_>) -> Result<(HostAttributes, MemoryTail), ReadError> {
+    let mut copies = [0; MEMORY_BYTES];
+    fill(read, MEMORY_AT_BYTES, &mut copies)?;
+    parse_memory(&copies)
+        .map_err(|at| damaged("its memory is damaged", MEMORY_AT_BYTES + at as u64))
 }
 
 fn fill(read: ReadAt<'_>, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), ReadError> {

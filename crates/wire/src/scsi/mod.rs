@@ -24,8 +24,9 @@ pub use capacity::{Capacity10, Capacity16};
 pub use cdb::{
     AttributeForm, ByteCheck, Cdb, CdbError, ChangerCommand, CopyResults, DeviceType, LogSense,
     ModeSelect, ModeSense, PageControl, PersistentReserveOut, PositionForm, ReadDefectData,
-    ReportedCommands, Sanitize, SanitizeAction, SpaceCode, StartStopUnit, StreamCommand, Transfer,
-    Verify, WriteAtomic, WriteSame, changer_opcode, maintenance_in, opcode, stream_opcode,
+    ReportedCommands, Sanitize, SanitizeAction, SpaceCode, StartStopUnit, StreamCommand,
+    TapeService, Transfer, Verify, WriteAtomic, WriteSame, changer_opcode, maintenance_in, opcode,
+    service_opcode, stream_opcode,
 };
 pub use copy::{CopyDevice, CopyLimits, CopyList, CopyReport, CopySegment, CopyStatus};
 pub use elements::{ElementStatus, parse_elements};

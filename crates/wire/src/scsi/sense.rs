@@ -180,6 +180,10 @@ impl Sense {
         BEGINNING_OF_PARTITION_DETECTED = NoSense, 0x00, 0x04;
         /// A filemark was read or reached.
         FILEMARK_DETECTED = NoSense, 0x00, 0x01;
+        /// The cartridge is being loaded.
+        BECOMING_READY = NotReady, 0x04, 0x01;
+        /// An operation continues after its command.
+        OPERATION_IN_PROGRESS = NotReady, 0x04, 0x07;
         /// The LU is stopped; START is needed.
         INITIALIZING_COMMAND_REQUIRED = NotReady, 0x04, 0x02;
         /// The port is changing its state.
@@ -214,6 +218,8 @@ impl Sense {
         MEDIUM_SOURCE_ELEMENT_EMPTY = IllegalRequest, 0x3b, 0x0e;
         /// The destination of a move has a cartridge.
         MEDIUM_DESTINATION_ELEMENT_FULL = IllegalRequest, 0x3b, 0x0d;
+        /// The position is not the one that the command states.
+        SEQUENTIAL_POSITIONING_ERROR = IllegalRequest, 0x3b, 0x00;
         /// The medium changer has no element with this address.
         INVALID_ELEMENT_ADDRESS = IllegalRequest, 0x21, 0x01;
         /// A field of the CDB is invalid.

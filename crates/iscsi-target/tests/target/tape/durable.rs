@@ -66,7 +66,7 @@ pub(super) fn after_power_cut(scene: &Scene) -> Scene {
 }
 
 /// Number of objects that a crash of the array now would leave.
-fn kept(scene: &Scene) -> u64 {
+pub fn kept(scene: &Scene) -> u64 {
     read(&scene.pair.lus[&CHANGER]).medium.end()
 }
 

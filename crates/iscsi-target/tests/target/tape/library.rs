@@ -139,7 +139,7 @@ fn reservation_keeps_other_initiators_away_from_a_drive() {
 }
 
 /// Returns identifier, format and value of each attribute.
-fn attributes_of(data: &[u8]) -> Vec<(u16, u8, Vec<u8>)> {
+pub fn attributes_of(data: &[u8]) -> Vec<(u16, u8, Vec<u8>)> {
     let available = u32::from_be_bytes([data[0], data[1], data[2], data[3]]);
     assert_eq!(available as usize, data.len() - 4);
     let (mut rest, mut attributes) = (&data[4..], Vec::new());
@@ -175,7 +175,14 @@ fn memory_of_a_cartridge_has_barcode_capacity_and_loads() {
     assert_eq!(value(0x0003), 1_u64.to_be_bytes());
     assert_eq!(value(0x0006), [0x58]);
     assert_eq!(value(0x0806), *b"HAK001L5                        ");
-    assert!(attributes.iter().all(|attribute| attribute.1 & 0x80 != 0));
+    // READ ONLY, unless programs may write the attribute.
+    for (identifier, format, _) in &attributes {
+        assert_eq!(
+            format & 0x80 != 0,
+            *identifier < 0x0800,
+            "{identifier:#06x}"
+        );
+    }
     // With exactly the length of the answer, the last attribute is complete.
     let exact = read(AttributeForm::Values, 0x0806, 4 + 5 + 32);
     let last = attributes_of(&scene.stream(exact, 41).good());

@@ -1,14 +1,18 @@
 //! A tape library behind the target: drives and a changer, with their data on the changer's LU.
 
+mod aborted;
 mod conditions;
 mod data;
 mod durable;
 mod library;
+mod limits;
 mod log;
+mod memory;
 mod modes;
 mod position;
 mod refused;
 mod reserved;
+mod service;
 mod times;
 mod vital;
 
@@ -16,7 +20,8 @@ use crate::pair::{Answer, Initiator, Pair, config, pattern};
 use hakaru_iscsi_target::{LuDescription, TapeLibrary, TargetConfig};
 use hakaru_tape::{Generation, LibraryConfig, Placed};
 use hakaru_wire::iscsi::{
-    CmdSn, Itt, Lun, Residual, TaskManagementFunction, TaskManagementRequest,
+    CmdSn, Itt, Lun, Residual, ScsiCommand, TaskManagementFunction, TaskManagementRequest,
+    TaskManagementResponse, TaskManagementResult,
 };
 use hakaru_wire::scsi::{
     AttributeForm, Cdb, ChangerCommand, Inquiry, ModeData, PositionForm, ReportedCommands, Sense,
@@ -171,6 +176,31 @@ impl Scene {
         let cdb = [0x15, 0x10, 0, 0, 12, 0];
         self.initiator
             .run_out(&mut self.pair, DRIVES[0], &cdb, &list)
+    }
+
+    /// Sends ABORT TASK for a command of the first drive.
+    fn abort(&mut self, command: &ScsiCommand) {
+        let request = TaskManagementRequest {
+            immediate: true,
+            function: TaskManagementFunction::AbortTask,
+            lun: command.lun,
+            itt: Itt(0x7000_0001),
+            referenced_task_tag: command.itt,
+            cmd_sn: CmdSn(self.initiator.cmd_sn),
+            exp_stat_sn: self.initiator.exp_stat_sn,
+            ref_cmd_sn: command.cmd_sn,
+            exp_data_sn: 0,
+        };
+        let mut header = [0; 48];
+        request.emit(&mut header);
+        self.initiator.send(&mut self.pair, &header, &[]);
+    }
+
+    /// Receives the response to [`Self::abort`], and nothing else.
+    fn aborted(&mut self) {
+        let pdu = self.initiator.receive_one(&mut self.pair);
+        let response = TaskManagementResponse::parse(&pdu.bhs).unwrap();
+        assert_eq!(response.result, TaskManagementResult::Complete);
     }
 
     fn log_in(&mut self, isid: u32) -> Initiator {

@@ -32,15 +32,20 @@ fn motions(scene: &mut Scene, lun: u8, cdb: Cdb) -> Vec<(u8, Motion)> {
     motions
 }
 
-#[test]
-fn commands_move_the_tape_as_their_position_changes() {
+/// A library whose drives take time.
+fn timed() -> Scene {
     let mut config = with_library(false);
     for lu in &mut config.lus {
         if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
             library.library.timed = true;
         }
     }
-    let mut scene = Scene::empty(config, &[]);
+    Scene::empty(config, &[])
+}
+
+#[test]
+fn commands_move_the_tape_as_their_position_changes() {
+    let mut scene = timed();
     let moving = |source, destination| {
         Cdb::Changer(ChangerCommand::MoveMedium {
             transport: 0,
@@ -77,4 +82,68 @@ fn commands_move_the_tape_as_their_position_changes() {
     assert_eq!(back, [(0, Motion::Unload)]);
     let exchanged = motions(&mut scene, CHANGER, moving(DRIVE + 1, DRIVE));
     assert_eq!(exchanged, [(1, Motion::Unload), (0, Motion::Load)]);
+}
+
+#[test]
+fn immediate_commands_end_before_the_tape_stands() {
+    let mut scene = timed();
+    scene.move_medium(SLOT, DRIVE).good();
+    scene.run(DRIVES[0], Cdb::TestUnitReady, 0);
+    for fill in 1..=3 {
+        scene.write(false, 700, &[fill; 700]).good();
+    }
+    let immediate = true;
+    let load = |load| StreamCommand::LoadUnload {
+        immediate,
+        load,
+        retension: false,
+        end_of_tape: false,
+    };
+    let rewind = StreamCommand::Rewind { immediate };
+    let locate = StreamCommand::Locate {
+        immediate,
+        partition: None,
+        object: 2,
+    };
+    let long = false;
+    let erase = StreamCommand::Erase { long, immediate };
+    let positioning = Sense::OPERATION_IN_PROGRESS;
+    for (command, motion, meanwhile) in [
+        (rewind, Motion::Locate { to: 0 }, positioning),
+        (locate, Motion::Locate { to: 2048 }, positioning),
+        (erase, Motion::Flush, positioning),
+        (load(false), Motion::Unload, positioning),
+        (load(true), Motion::Load, Sense::BECOMING_READY),
+    ] {
+        scene.pair.stalled = true;
+        scene.stream(command, 0).good();
+        let [held] = &scene.pair.held[..] else {
+            panic!("{command:?} moves the tape");
+        };
+        assert_eq!(held.op, IoOp::Tape { drive: 0, motion });
+        for _ in 0..2 {
+            let test = scene.run(DRIVES[0], Cdb::TestUnitReady, 0);
+            assert_eq!(test.sense(), meanwhile, "{command:?}");
+        }
+        assert_eq!(scene.read(false, 700, 700).sense(), meanwhile);
+        // The state, and what does not concern the tape.
+        let sense = scene.run(DRIVES[0], Cdb::parse(&[3, 0, 0, 0, 18, 0]).unwrap(), 18);
+        let sense = sense.good();
+        let additional = [meanwhile.additional.code, meanwhile.additional.qualifier];
+        assert_eq!((sense[2], &sense[12..14]), (2, &additional[..]));
+        let inquiry = Cdb::parse(&[0x12, 0, 0, 0, 36, 0]).unwrap();
+        scene.run(DRIVES[0], inquiry, 36).good();
+        assert_eq!(scene.move_medium(DRIVE, SLOT).status, Status::BUSY.0);
+        scene.pair.release();
+        let test = scene.run(DRIVES[0], Cdb::TestUnitReady, 0);
+        if command == load(false) {
+            assert_eq!(test.sense(), Sense::MEDIUM_NOT_PRESENT);
+        } else {
+            test.good();
+        }
+    }
+    assert_eq!(scene.read(false, 700, 700).good(), [1; 700]);
+    assert_eq!(scene.read(false, 700, 700).good(), [2; 700]);
+    let end = scene.read(false, 700, 700);
+    assert_eq!(end.sense(), Sense::END_OF_DATA_DETECTED);
 }

@@ -8,6 +8,7 @@ use hakaru_wire::scsi::{Cdb, ChangerCommand, Sense, Status};
 use super::super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use super::super::readiness::answer_sense;
 use super::super::stream::drive::{ended, moving};
+use super::super::stream::timeouts;
 use crate::context::Device;
 use crate::outcome::{Notice, Outcome};
 use crate::reservations::Need;
@@ -21,7 +22,7 @@ pub(crate) const ROWS: &[CommandInfo] = &[
     CommandInfo::new(&[0x07, 0, 0, 0, 0, C], Direction::None, execute).harmless(Need::Write),
     CommandInfo::new(&[0x2b, 0, X, X, X, X, 0, 0, 0x01, C], Direction::None, execute).harmless(Need::Write),
     CommandInfo::new(&[0x37, 0x01, X, X, 0, 0, X, X, 0, C], Direction::None, execute).harmless(Need::Write),
-    CommandInfo::new(&[0xa5, 0, X, X, X, X, X, X, 0, 0, 0x01, C], Direction::None, execute),
+    CommandInfo::new(&[0xa5, 0, X, X, X, X, X, X, 0, 0, 0x01, C], Direction::None, execute).within(timeouts::MOVE),
 ];
 
 fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {

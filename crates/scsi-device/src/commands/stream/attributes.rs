@@ -1,7 +1,6 @@
-//! READ ATTRIBUTE: the memory in the cartridge (SPC-4 sections 6.18 and 7.4). Attributes cannot be
-//! written.
+//! READ ATTRIBUTE: the memory in the cartridge (SPC-4 sections 6.18 and 7.4).
 
-use hakaru_tape::{Cartridge, Drive};
+use hakaru_tape::{AttributeFormat, Cartridge, Drive, HOST_ATTRIBUTES, HostAttribute};
 use hakaru_wire::scsi::{AttributeForm, Cdb, CdbError, StreamCommand};
 
 use super::super::identify::{VENDOR, serial_number};
@@ -43,13 +42,16 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
         Err(condition) => return Outcome::check(condition.sense()),
     };
     let mut attributes = attributes(drive, cartridge, &names);
+    add_written(&mut attributes, cartridge, form == AttributeForm::Supported);
     attributes.retain(|attribute| attribute.identifier >= first);
     let mut data = vec![0; 4];
     for attribute in attributes {
         data.extend_from_slice(&attribute.identifier.to_be_bytes());
         if form == AttributeForm::Values {
             const READ_ONLY: u8 = 0x80;
-            data.push(READ_ONLY | attribute.format as u8);
+            let writable = HostAttribute::of(attribute.identifier).is_some();
+            let read_only = if writable { 0 } else { READ_ONLY };
+            data.push(read_only | attribute.format as u8);
             data.extend_from_slice(&(attribute.value.len() as u16).to_be_bytes());
             data.extend_from_slice(&attribute.value);
         }
@@ -65,6 +67,7 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
 enum Format {
     Binary = 0,
     Ascii = 1,
+    Text = 2,
 }
 
 struct Attribute {
@@ -152,4 +155,30 @@ fn attributes(drive: &Drive, cartridge: &Cartridge, names: &[String]) -> Vec<Att
         ascii(0x0806, 32, &cartridge.barcode),
     ]);
     attributes
+}
+
+/// Adds what programs have written, and keeps the attributes ascending. With `all`, adds attributes
+/// without a value, too.
+fn add_written(attributes: &mut Vec<Attribute>, cartridge: &Cartridge, all: bool) {
+    for attribute in HOST_ATTRIBUTES {
+        let identifier = attribute.identifier;
+        let value = cartridge.memory.attributes().get(identifier);
+        let present = attributes
+            .iter()
+            .any(|attribute| attribute.identifier == identifier);
+        if value.is_none() && (present || !all) {
+            continue;
+        }
+        attributes.retain(|attribute| attribute.identifier != identifier);
+        attributes.push(Attribute {
+            identifier,
+            format: match attribute.format {
+                AttributeFormat::Binary => Format::Binary,
+                AttributeFormat::Ascii => Format::Ascii,
+                AttributeFormat::Text => Format::Text,
+            },
+            value: value.unwrap_or_default().to_vec(),
+        });
+    }
+    attributes.sort_by_key(|attribute| attribute.identifier);
 }

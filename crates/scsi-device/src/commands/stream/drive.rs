@@ -1,7 +1,7 @@
 //! Access of a command to its drive.
 
 use hakaru_tape::timing::Motion;
-use hakaru_tape::{Condition, Drive, Record};
+use hakaru_tape::{Condition, Continued, Drive, Record};
 use hakaru_wire::scsi::{Sense, Status};
 
 use crate::context::Device;
@@ -10,17 +10,32 @@ use crate::program::{Job, Moving, Program, TapeWrite};
 use crate::verdict::Verdict;
 
 /// Returns the drive of an LU after the end of its last transfer, or the outcome of a command that
-/// cannot be executed now.
+/// cannot be executed now: a transfer ends soon (BUSY), a motion that continues after its command
+/// does not (NOT READY). One command reports data that was lost after its command was aborted.
 pub(super) fn idle_drive<'a>(device: &'a mut Device<'_>, lu: u8) -> Result<&'a mut Drive, Outcome> {
     let tape = device.units.tape_mut();
     let Some(drive) = tape.and_then(|tape| tape.drive_mut(lu)) else {
         return Err(Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
     };
     if drive.is_busy() {
-        return Err(Outcome::End(Verdict::Status(Status::BUSY)));
+        return Err(match drive.continued() {
+            Some(motion) => Outcome::check(continuing(motion)),
+            None => Outcome::End(Verdict::Status(Status::BUSY)),
+        });
     }
     drive.settle();
+    if drive.take_loss() {
+        return Err(Outcome::check(Sense::WRITE_ERROR.as_deferred()));
+    }
     Ok(drive)
+}
+
+/// Returns the sense data of a drive whose motion continues after its command.
+pub(super) fn continuing(motion: Continued) -> Sense {
+    match motion {
+        Continued::Positioning => Sense::OPERATION_IN_PROGRESS,
+        Continued::Loading => Sense::BECOMING_READY,
+    }
 }
 
 /// Executes a request that moves no data.
@@ -35,10 +50,12 @@ pub(super) fn request(
     }
 }
 
-/// Executes a request that moves no data, and makes durable what the drive has written.
+/// Executes a request that moves no data, and makes durable what the drive has written. With
+/// `immediate`, the command then ends, and the motion of the tape continues.
 pub(super) fn synchronising(
     device: &mut Device<'_>,
     lu: u8,
+    immediate: bool,
     execute: impl FnOnce(&mut Drive) -> Result<Option<Condition>, Condition>,
 ) -> Outcome {
     let number = number(device, lu);
@@ -53,11 +70,15 @@ pub(super) fn synchronising(
         };
         let record = drive.synchronise();
         let moving = motion.and_then(|motion| moving(drive, number, motion));
+        if immediate && moving.is_some() {
+            drive.continue_as(Continued::Positioning);
+        }
         (result, record, moving)
     });
     match executed {
         Ok((result, record, moving)) => {
-            ended(device, lu, result, record, moving.into_iter().collect())
+            let moving = moving.into_iter().collect();
+            ended_when(device, lu, result, record, moving, immediate)
         }
         Err(outcome) => outcome,
     }
@@ -86,6 +107,18 @@ pub(crate) fn ended(
     record: Option<Record>,
     moving: Vec<Moving>,
 ) -> Outcome {
+    ended_when(device, lu, result, record, moving, false)
+}
+
+/// Returns the outcome as [`ended`]. With `immediate`, motions continue after the command.
+pub(super) fn ended_when(
+    device: &Device<'_>,
+    lu: u8,
+    result: Result<Option<Condition>, Condition>,
+    record: Option<Record>,
+    moving: Vec<Moving>,
+    immediate: bool,
+) -> Outcome {
     let Some(store_lun) = device.units.tape().map(|tape| tape.changer_lun) else {
         return outcome(result);
     };
@@ -93,7 +126,7 @@ pub(crate) fn ended(
         return outcome(result);
     }
     let end = result.unwrap_or_else(Some);
-    let program = TapeWrite::synchronising(store_lun, record, moving, end);
+    let program = TapeWrite::synchronising(store_lun, record, moving, end, immediate);
     Outcome::program(Job::new(lu, Program::TapeWrite(program)))
 }
 

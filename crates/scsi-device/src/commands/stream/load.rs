@@ -1,12 +1,13 @@
 //! The cartridge in the drive: TEST UNIT READY, REQUEST SENSE, LOAD UNLOAD (SSC-3 section 7.2).
 
-use hakaru_tape::Alert;
 use hakaru_tape::timing::Motion;
+use hakaru_tape::{Alert, Continued};
 use hakaru_wire::scsi::{Cdb, CdbError, Sense, StreamCommand};
 
 use super::super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use super::super::readiness::answer_sense;
-use super::drive::{ended, idle_drive, moving, number, request};
+use super::drive::{continuing, ended_when, idle_drive, moving, number, request};
+use super::timeouts;
 use crate::context::Device;
 use crate::outcome::{Notice, Outcome};
 use crate::reservations::Need;
@@ -16,7 +17,7 @@ use crate::reservations::Need;
 pub(crate) const ROWS: &[CommandInfo] = &[
     CommandInfo::new(&[0x00, 0, 0, 0, 0, C], Direction::None, execute).harmless(Need::Nothing),
     CommandInfo::new(&[0x03, 0x01, 0, 0, X, C], Direction::In, execute).harmless(Need::Nothing).ports(Ports::Every).passing_attention(),
-    CommandInfo::new(&[0x1b, 0x01, 0, 0, 0x0f, C], Direction::None, execute).harmless(Need::Write),
+    CommandInfo::new(&[0x1b, 0x01, 0, 0, 0x0f, C], Direction::None, execute).harmless(Need::Write).within(timeouts::MOTION),
 ];
 
 fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
@@ -28,8 +29,11 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
             allocation_length,
         } => request_sense(device, lu, descriptor_format, allocation_length),
         Cdb::Stream(StreamCommand::LoadUnload {
-            load, end_of_tape, ..
-        }) => load_unload(device, lu, load, end_of_tape),
+            immediate,
+            load,
+            end_of_tape,
+            ..
+        }) => load_unload(device, lu, immediate, load, end_of_tape),
         _ => request.of_another_family(),
     }
 }
@@ -40,7 +44,10 @@ fn test_unit_ready(device: &mut Device<'_>, lu: u8) -> Outcome {
 
 fn not_ready(device: &Device<'_>, lu: u8) -> Option<Sense> {
     let drive = device.units.tape()?.drive(lu)?;
-    Some(drive.loaded().err()?.sense())
+    match drive.continued() {
+        Some(motion) => Some(continuing(motion)),
+        None => Some(drive.loaded().err()?.sense()),
+    }
 }
 
 /// Returns and ends a unit attention condition, or returns the reason why the drive is not ready,
@@ -61,7 +68,13 @@ fn request_sense(
 /// Loads the cartridge or ejects it, unless an initiator prevents its removal. After a load, the
 /// other initiators get a unit attention condition. There is no tape to wind, so RETEN changes
 /// nothing.
-fn load_unload(device: &mut Device<'_>, lu: u8, load: bool, end_of_tape: bool) -> Outcome {
+fn load_unload(
+    device: &mut Device<'_>,
+    lu: u8,
+    immediate: bool,
+    load: bool,
+    end_of_tape: bool,
+) -> Outcome {
     if load && end_of_tape {
         let bit = Some(2);
         return Outcome::check(CdbError::InvalidField { byte: 4, bit }.sense());
@@ -88,6 +101,14 @@ fn load_unload(device: &mut Device<'_>, lu: u8, load: bool, end_of_tape: bool) -
             _ => None,
         };
         let moving = motion.and_then(|motion| moving(drive, number, motion));
+        if immediate && moving.is_some() {
+            let loading = motion == Some(Motion::Load);
+            drive.continue_as(if loading {
+                Continued::Loading
+            } else {
+                Continued::Positioning
+            });
+        }
         (executed, record, moving)
     });
     let (loaded, record, moving) = match executed {
@@ -99,5 +120,6 @@ fn load_unload(device: &mut Device<'_>, lu: u8, load: bool, end_of_tape: bool) -
         let sense = Sense::MEDIUM_MAY_HAVE_CHANGED;
         device.notices.push(Notice::Others { lu, sense });
     }
-    ended(device, lu, Ok(None), record, moving.into_iter().collect())
+    let moving = moving.into_iter().collect();
+    ended_when(device, lu, Ok(None), record, moving, immediate)
 }

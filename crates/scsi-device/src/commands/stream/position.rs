@@ -5,6 +5,7 @@ use hakaru_wire::scsi::{Cdb, CdbError, PositionForm, SpaceCode, StreamCommand};
 
 use super::super::info::{C, CommandInfo, Direction, Request, X};
 use super::drive::{idle_drive, synchronising};
+use super::timeouts;
 use crate::context::Device;
 use crate::outcome::Outcome;
 use crate::reservations::Need;
@@ -12,12 +13,12 @@ use crate::reservations::Need;
 /// The commands of this family.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[CommandInfo] = &[
-    CommandInfo::new(&[0x01, 0x01, 0, 0, 0, C], Direction::None, execute).harmless(Need::Write),
-    CommandInfo::new(&[0x11, 0x07, X, X, X, C], Direction::None, execute).harmless(Need::Write),
-    CommandInfo::new(&[0x2b, 0x07, 0, X, X, X, X, 0, X, C], Direction::None, execute).harmless(Need::Write),
+    CommandInfo::new(&[0x01, 0x01, 0, 0, 0, C], Direction::None, execute).harmless(Need::Write).within(timeouts::MOTION),
+    CommandInfo::new(&[0x11, 0x07, X, X, X, C], Direction::None, execute).harmless(Need::Write).within(timeouts::MOTION),
+    CommandInfo::new(&[0x2b, 0x07, 0, X, X, X, X, 0, X, C], Direction::None, execute).harmless(Need::Write).within(timeouts::MOTION),
     CommandInfo::new(&[0x34, 0x1f, 0, 0, 0, 0, 0, X, X, C], Direction::In, execute).harmless(Need::Write),
-    CommandInfo::new(&[0x91, 0x0f, 0, 0, X, X, X, X, X, X, X, X, 0, 0, 0, C], Direction::None, execute).harmless(Need::Write),
-    CommandInfo::new(&[0x92, 0x1b, 0, X, X, X, X, X, X, X, X, X, 0, 0, 0, C], Direction::None, execute).harmless(Need::Write),
+    CommandInfo::new(&[0x91, 0x0f, 0, 0, X, X, X, X, X, X, X, X, 0, 0, 0, C], Direction::None, execute).harmless(Need::Write).within(timeouts::MOTION),
+    CommandInfo::new(&[0x92, 0x1b, 0, X, X, X, X, X, X, X, X, X, 0, 0, 0, C], Direction::None, execute).harmless(Need::Write).within(timeouts::MOTION),
 ];
 
 fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
@@ -26,10 +27,10 @@ fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
         command.of_another_family();
     };
     match stream {
-        StreamCommand::Rewind { .. } => {
-            synchronising(device, lu, |drive| drive.rewind().map(|()| None))
+        StreamCommand::Rewind { immediate } => {
+            synchronising(device, lu, immediate, |drive| drive.rewind().map(|()| None))
         }
-        StreamCommand::Space { code, count } => synchronising(device, lu, |drive| {
+        StreamCommand::Space { code, count } => synchronising(device, lu, false, |drive| {
             let result = match code {
                 SpaceCode::Blocks => drive.space_blocks(count),
                 SpaceCode::Filemarks => drive.space_filemarks(count),
@@ -38,11 +39,19 @@ fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
             result.map(|()| None)
         }),
         StreamCommand::Locate {
-            partition, object, ..
-        } => locate(device, lu, partition, |drive| drive.locate(object)),
+            immediate,
+            partition,
+            object,
+        } => locate(device, lu, immediate, partition, |drive| {
+            drive.locate(object)
+        }),
         StreamCommand::LocateFile {
-            partition, file, ..
-        } => locate(device, lu, partition, |drive| drive.locate_file(file)),
+            immediate,
+            partition,
+            file,
+        } => locate(device, lu, immediate, partition, |drive| {
+            drive.locate_file(file)
+        }),
         StreamCommand::ReadPosition {
             form,
             allocation_length,
@@ -55,6 +64,7 @@ fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
 fn locate(
     device: &mut Device<'_>,
     lu: u8,
+    immediate: bool,
     partition: Option<u8>,
     execute: impl FnOnce(&mut Drive) -> Result<(), hakaru_tape::Condition>,
 ) -> Outcome {
@@ -62,7 +72,7 @@ fn locate(
         let bit = Some(1);
         return Outcome::check(CdbError::InvalidField { byte: 1, bit }.sense());
     }
-    synchronising(device, lu, |drive| execute(drive).map(|()| None))
+    synchronising(device, lu, immediate, |drive| execute(drive).map(|()| None))
 }
 
 /// BOP and EOP of READ POSITION.

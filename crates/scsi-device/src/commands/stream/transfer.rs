@@ -1,5 +1,5 @@
-//! Data: READ, WRITE, WRITE FILEMARKS, ERASE, READ BLOCK LIMITS (SSC-3 sections 5.1 to 5.7 and
-//! 7.5).
+//! Data: READ, WRITE, VERIFY, WRITE FILEMARKS, ERASE, READ BLOCK LIMITS (SSC-3 sections 5.1 to 5.7,
+//! 6.15 and 7.5).
 //!
 //! A write is executed once all of its data has arrived: the index and the position change, and
 //! the bytes go to the store. If they do not arrive there, the next command takes the write back.
@@ -10,6 +10,7 @@ use hakaru_wire::scsi::{Cdb, CdbError, Sense, StreamCommand};
 
 use super::super::info::{C, CommandInfo, Direction, Request, X};
 use super::drive::{idle_drive, number, outcome, request, synchronising};
+use super::timeouts;
 use crate::context::Device;
 use crate::outcome::Outcome;
 use crate::program::{Job, Moving, Program, TapeRead, TapeWrite};
@@ -19,10 +20,11 @@ use crate::reservations::Need;
 #[rustfmt::skip]
 pub(crate) const ROWS: &[CommandInfo] = &[
     CommandInfo::new(&[0x05, 0, 0, 0, 0, C], Direction::In, execute).harmless(Need::Nothing),
-    CommandInfo::new(&[0x08, 0x03, X, X, X, C], Direction::In, execute).harmless(Need::Write),
-    CommandInfo::new(&[0x0a, 0x01, X, X, X, C], Direction::Out, execute).with_list(with_list),
-    CommandInfo::new(&[0x10, 0x03, X, X, X, C], Direction::None, execute),
-    CommandInfo::new(&[0x19, 0x03, 0, 0, 0, C], Direction::None, execute),
+    CommandInfo::new(&[0x08, 0x03, X, X, X, C], Direction::In, execute).harmless(Need::Write).within(timeouts::BYTES),
+    CommandInfo::new(&[0x0a, 0x01, X, X, X, C], Direction::Out, execute).with_list(with_list).within(timeouts::BYTES),
+    CommandInfo::new(&[0x10, 0x03, X, X, X, C], Direction::None, execute).within(timeouts::BYTES),
+    CommandInfo::new(&[0x13, 0x05, X, X, X, C], Direction::None, execute).harmless(Need::Write).within(timeouts::BYTES),
+    CommandInfo::new(&[0x19, 0x03, 0, 0, 0, C], Direction::None, execute).within(timeouts::MOTION),
 ];
 
 fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
@@ -36,17 +38,21 @@ fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
             fixed,
             suppress_incorrect_length,
             length,
-        } => read(device, lu, fixed, suppress_incorrect_length, length),
+        } => read(device, lu, fixed, suppress_incorrect_length, length, true),
+        // IMMED: the command ends after the operation nevertheless.
+        StreamCommand::Verify { fixed, length, .. } => {
+            read(device, lu, fixed, false, length, false)
+        }
         StreamCommand::Write { fixed, length } => write(device, lu, fixed, length),
         StreamCommand::WriteFilemarks {
             immediate: true,
             count,
         } => request(device, lu, |drive| drive.write_filemarks(count)),
         StreamCommand::WriteFilemarks { count, .. } => {
-            synchronising(device, lu, |drive| drive.write_filemarks(count))
+            synchronising(device, lu, false, |drive| drive.write_filemarks(count))
         }
-        StreamCommand::Erase { .. } => {
-            synchronising(device, lu, |drive| drive.erase().map(|()| None))
+        StreamCommand::Erase { immediate, .. } => {
+            synchronising(device, lu, immediate, |drive| drive.erase().map(|()| None))
         }
         _ => command.of_another_family(),
     }
@@ -94,7 +100,15 @@ fn passing(
     })
 }
 
-fn read(device: &mut Device<'_>, lu: u8, fixed: bool, suppress: bool, length: u32) -> Outcome {
+/// Executes READ, or VERIFY if the blocks are not to be `returned`.
+fn read(
+    device: &mut Device<'_>,
+    lu: u8,
+    fixed: bool,
+    suppress: bool,
+    length: u32,
+    returned: bool,
+) -> Outcome {
     let bytes_max = transfer_bytes_max(device);
     let Some(store_lun) = device.units.tape().map(|tape| tape.changer_lun) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
@@ -123,7 +137,7 @@ fn read(device: &mut Device<'_>, lu: u8, fixed: bool, suppress: bool, length: u3
         return outcome(Ok(transfer.end));
     }
     let moving = passing(drive, number, &transfer, |bytes| Motion::Read { bytes });
-    let program = TapeRead::new(store_lun, region.offset_bytes, transfer, moving);
+    let program = TapeRead::new(store_lun, region.offset_bytes, transfer, moving, returned);
     let reads_bytes = program.reads_bytes();
     Outcome::program(Job {
         reads_bytes,

@@ -6,6 +6,7 @@ use super::extent::{ReadDefectData, Sanitize, Verify, WriteAtomic, WriteSame};
 use super::mode::ModeSense;
 use super::primary::StartStopUnit;
 use super::stream::StreamCommand;
+use super::tape_service::TapeService;
 use super::transfer::Transfer;
 
 /// A command.
@@ -164,6 +165,8 @@ pub enum Cdb {
     },
     /// A command of tape drives alone.
     Stream(StreamCommand),
+    /// A command that serves a tape drive beside its data.
+    TapeService(TapeService),
     /// A command of medium changers alone.
     Changer(ChangerCommand),
 }

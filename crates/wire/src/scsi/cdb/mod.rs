@@ -20,6 +20,7 @@ mod mode;
 pub mod opcode;
 mod primary;
 mod stream;
+mod tape_service;
 #[cfg(test)]
 mod tape_tests;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use extent::{
 pub use mode::{ModeSense, PageControl};
 pub use primary::StartStopUnit;
 pub use stream::{AttributeForm, PositionForm, SpaceCode, StreamCommand, stream_opcode};
+pub use tape_service::{TapeService, service_opcode};
 pub use transfer::Transfer;
 
 use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
@@ -87,7 +89,12 @@ impl Cdb {
         }
         let (opcode, cdb) = split(bytes)?;
         let command = if device == DeviceType::Tape {
-            StreamCommand::parse(opcode, cdb).map(|command| command.map(Cdb::Stream))
+            let of_data = StreamCommand::parse(opcode, cdb);
+            let of_data = of_data.map(|command| command.map(Cdb::Stream));
+            of_data.or_else(|| {
+                let service = TapeService::parse(opcode, cdb)?;
+                Some(service.map(Cdb::TapeService))
+            })
         } else {
             ChangerCommand::parse(opcode, cdb).map(|command| command.map(Cdb::Changer))
         };
@@ -314,6 +321,7 @@ impl Cdb {
         match *self {
             Cdb::Read(_) | Cdb::Write(_) => {}
             Cdb::Stream(command) => command.emit(out),
+            Cdb::TapeService(command) => command.emit(out),
             Cdb::Changer(command) => command.emit(out),
             Cdb::SynchronizeCache {
                 lba,

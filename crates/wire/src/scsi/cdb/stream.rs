@@ -12,6 +12,7 @@ pub mod stream_opcode {
     pub const WRITE_6: u8 = 0x0a;
     pub const WRITE_FILEMARKS_6: u8 = 0x10;
     pub const SPACE_6: u8 = 0x11;
+    pub const VERIFY_6: u8 = 0x13;
     pub const ERASE_6: u8 = 0x19;
     pub const LOAD_UNLOAD: u8 = 0x1b;
     pub const LOCATE_10: u8 = 0x2b;
@@ -86,6 +87,15 @@ pub enum StreamCommand {
         /// FIXED: as for READ.
         fixed: bool,
         /// TRANSFER LENGTH, 24 bits.
+        length: u32,
+    },
+    /// VERIFY(6) without comparison.
+    Verify {
+        /// FIXED: as for READ.
+        fixed: bool,
+        /// IMMED: complete the command before the operation.
+        immediate: bool,
+        /// VERIFICATION LENGTH, 24 bits.
         length: u32,
     },
     /// WRITE FILEMARKS(6).
@@ -184,6 +194,13 @@ impl StreamCommand {
                 fixed: immediate,
                 length: u24_at(cdb, 2),
             },
+            // BYTCMP: comparison with data of the initiator is not supported.
+            opcode::VERIFY_6 if cdb[1] & 2 != 0 => return Some(Err(invalid(1, 1))),
+            opcode::VERIFY_6 => StreamCommand::Verify {
+                fixed: immediate,
+                immediate: cdb[1] & 4 != 0,
+                length: u24_at(cdb, 2),
+            },
             // WSmk: setmarks are obsolete.
             opcode::WRITE_FILEMARKS_6 if cdb[1] & 2 != 0 => return Some(Err(invalid(1, 1))),
             opcode::WRITE_FILEMARKS_6 => StreamCommand::WriteFilemarks {
@@ -263,6 +280,15 @@ impl StreamCommand {
             }
             StreamCommand::Write { fixed, length } => {
                 out[..2].copy_from_slice(&[opcode::WRITE_6, fixed.into()]);
+                put_u24(out, 2, length);
+            }
+            StreamCommand::Verify {
+                fixed,
+                immediate,
+                length,
+            } => {
+                let flags = u8::from(fixed) | u8::from(immediate) << 2;
+                out[..2].copy_from_slice(&[opcode::VERIFY_6, flags]);
                 put_u24(out, 2, length);
             }
             StreamCommand::WriteFilemarks { immediate, count } => {

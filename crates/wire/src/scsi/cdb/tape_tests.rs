@@ -30,6 +30,13 @@ fn stream() -> impl Strategy<Value = StreamCommand> {
             .prop_map(|(fixed, length)| StreamCommand::Write { fixed, length }),
         (any::<bool>(), 0_u32..1 << 24)
             .prop_map(|(immediate, count)| StreamCommand::WriteFilemarks { immediate, count }),
+        (any::<(bool, bool)>(), 0_u32..1 << 24).prop_map(|((fixed, immediate), length)| {
+            StreamCommand::Verify {
+                fixed,
+                immediate,
+                length,
+            }
+        }),
         (code, count).prop_map(|(code, count)| StreamCommand::Space { code, count }),
         any::<(bool, bool)>()
             .prop_map(|(long, immediate)| StreamCommand::Erase { long, immediate }),
@@ -119,7 +126,66 @@ fn changer() -> impl Strategy<Value = ChangerCommand> {
     ]
 }
 
+fn service() -> impl Strategy<Value = TapeService> {
+    let control = any::<u8>().prop_map(PageControl::from_code);
+    let list = any::<(bool, bool, u8, u16)>();
+    prop_oneof![
+        (any::<Option<u8>>(), any::<u16>()).prop_map(|(page, allocation_length)| {
+            TapeService::ReceiveDiagnostic {
+                page,
+                allocation_length,
+            }
+        }),
+        (any::<(bool, u16)>(), 0_u8..8).prop_map(|((self_test, parameter_list_length), code)| {
+            TapeService::SendDiagnostic {
+                self_test,
+                code,
+                parameter_list_length,
+            }
+        }),
+        (0_u8..32, any::<u8>(), 0_u32..1 << 24, 0_u32..1 << 24).prop_map(
+            |(mode, buffer, offset, allocation_length)| TapeService::ReadBuffer {
+                mode,
+                buffer,
+                offset,
+                allocation_length,
+            }
+        ),
+        (control, list, 0_u8..64).prop_map(
+            |(control, (reset, save, subpage, parameter_list_length), page)| {
+                TapeService::LogSelect {
+                    reset,
+                    save,
+                    control,
+                    page,
+                    subpage,
+                    parameter_list_length,
+                }
+            }
+        ),
+        (0_u8..16, any::<(u8, u64)>()).prop_map(|(allowed, (partition, object))| {
+            TapeService::AllowOverwrite {
+                allowed,
+                partition,
+                object,
+            }
+        }),
+        any::<(u8, u32)>().prop_map(|(partition, parameter_list_length)| {
+            TapeService::WriteAttribute {
+                partition,
+                parameter_list_length,
+            }
+        }),
+    ]
+}
+
 proptest! {
+    #[test]
+    fn services_of_tape_drives_survive(command in service()) {
+        let cdb = Cdb::TapeService(command);
+        prop_assert_eq!(Cdb::parse_for(DeviceType::Tape, &cdb.emit()), Ok(cdb));
+    }
+
     #[test]
     fn commands_of_tape_drives_survive(command in prop_oneof![10 => stream(), 1 => attributes()]) {
         let cdb = Cdb::Stream(command);

@@ -39,7 +39,7 @@ fn errors(bytes: u64, uncorrected: u64) -> Vec<LogParameter> {
 /// megabytes from the beginning to the end of data, to early warning, from there to the end, and to
 /// the position.
 pub(super) fn sequential_access(drive: &Drive) -> Vec<LogParameter> {
-    let counters = drive.counters();
+    let counters = drive.logged();
     let bytes = [
         counters.written_bytes,
         counters.written_bytes,

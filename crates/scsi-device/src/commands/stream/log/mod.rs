@@ -92,8 +92,8 @@ fn log_sense(device: &mut Device<'_>, lu: u8, request: LogSense) -> Outcome {
             let data = LogPage::SupportedPages(PAGES.to_vec()).emit();
             return device.answer(&data, request.allocation_length.into());
         }
-        WRITE_ERRORS => device::write_errors(drive.counters()),
-        READ_ERRORS => device::read_errors(drive.counters()),
+        WRITE_ERRORS => device::write_errors(drive.logged()),
+        READ_ERRORS => device::read_errors(drive.logged()),
         SEQUENTIAL_ACCESS => device::sequential_access(drive),
         DEVICE_STATUS => device::status(drive, &around),
         TAPE_ALERT_RESPONSE => vec![LogParameter::binary(
