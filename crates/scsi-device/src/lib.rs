@@ -13,7 +13,7 @@
 //! | `nexus` `rights` | an I_T nexus, its unit attention conditions, the LUs that it may see and write |
 //! | `unit` `port` `reservations` | the state of LUs and target ports |
 //! | `context` `outcome` | context and outcome of a command |
-//! | `tape` | the tape library behind its LUs |
+//! | `tape` `volumes` | the tape library behind its LUs; searches for its cartridges |
 //! | `commands` | one file per family of commands |
 //! | `background` | accesses of long commands, which take turns |
 //! | `program` `ranges` | commands with several accesses; ranges that a command holds exclusively |
@@ -40,6 +40,7 @@ mod rights;
 mod tape;
 mod unit;
 mod verdict;
+mod volumes;
 
 pub use background::{Background, SHORT_BYTES, work_bytes};
 pub use buffers::Buffers;

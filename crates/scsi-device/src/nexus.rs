@@ -3,6 +3,7 @@
 use hakaru_wire::scsi::{Isid, Sense};
 
 use crate::rights::Rights;
+use crate::volumes::VolumeSearch;
 
 /// Maximum number of copy results kept for a nexus.
 pub const COPIES_MAX: u8 = 32;
@@ -32,6 +33,8 @@ pub struct NexusState {
     pub copies: Copies,
     /// TapeAlert events that were read, by LU of a tape drive: their number.
     alerts_read: Vec<(u8, u64)>,
+    /// Its last search for volume tags.
+    pub(crate) volume_search: Option<VolumeSearch>,
 }
 
 impl NexusState {
@@ -44,6 +47,7 @@ impl NexusState {
             unit_attentions: Vec::new(),
             copies: Copies::default(),
             alerts_read: Vec::new(),
+            volume_search: None,
         }
     }
 

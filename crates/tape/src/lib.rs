@@ -28,7 +28,7 @@
 //! | `timing/` | times of a real drive |
 //! | `simh` | the format `.tap`, for export and import |
 //! | `config` | description of a library |
-//! | `library` | elements and moves of SMC-3 |
+//! | `library/` | elements and moves of SMC-3 |
 //!
 //! **Not supported**: partitions, WORM, encryption, setmarks, logical block protection.
 #![forbid(unsafe_code)]
@@ -61,7 +61,7 @@ pub use counters::Counters;
 pub use drive::{Continued, Drive};
 pub use generation::{Density, Generation};
 pub use journal::{Journal, Lost, Record, index_of};
-pub use library::{Element, ElementKind, Library, MoveError, Moved, TRANSPORT};
+pub use library::{Element, ElementKind, Library, MoveError, Moved, Role, TRANSPORT};
 pub use medium::{BLOCK_BYTES_MAX, GRANULE_BYTES, Medium, Object, Piece, RUNS_MAX};
 pub use memory::Memory;
 pub use read_write::Transfer;

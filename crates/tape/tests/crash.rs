@@ -85,6 +85,8 @@ enum Step {
     Locate(u16),
     Erase,
     Move,
+    /// The cartridge changes places with another one, and back.
+    Exchange,
     Unbuffered(u32),
 }
 
@@ -108,6 +110,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => any::<u16>().prop_map(Step::Locate),
         1 => Just(Step::Erase),
         1 => Just(Step::Move),
+        1 => Just(Step::Exchange),
         1 => lengths.prop_map(Step::Unbuffered),
     ];
     proptest::collection::vec(step, 1..30)
@@ -144,14 +147,22 @@ impl Scene {
         let mut library = Library::new(&LibraryConfig {
             drives: vec![Generation::Lto5],
             timed: false,
-            slots: 1,
+            slots: 2,
             import_export: 0,
-            cartridges: vec![Placed {
-                barcode: recovered.header.barcode.clone(),
-                slot: 1,
-                write_protected: false,
-                recovered: Some(Arc::new(recovered)),
-            }],
+            cartridges: vec![
+                Placed {
+                    barcode: recovered.header.barcode.clone(),
+                    slot: 1,
+                    write_protected: false,
+                    recovered: Some(Arc::new(recovered)),
+                },
+                Placed {
+                    barcode: "OTHER".to_owned(),
+                    slot: 2,
+                    write_protected: false,
+                    recovered: None,
+                },
+            ],
             capacity_bytes: CAPACITY,
             early_warning_bytes: 0,
         });
@@ -330,11 +341,19 @@ impl Scene {
             }
             Step::Move => {
                 let moved = self.library.move_medium(DRIVE, SLOT).unwrap();
-                moved
-                    .record
-                    .into_iter()
-                    .for_each(|record| self.store(record));
+                let records = moved.records.into_iter();
+                records.for_each(|record| self.store(record));
                 self.library.move_medium(SLOT, DRIVE).unwrap();
+                self.synchronised = true;
+            }
+            Step::Exchange => {
+                let exchange = |library: &mut Library, source, second| {
+                    library.exchange_medium(source, DRIVE, second).unwrap()
+                };
+                let moved = exchange(&mut self.library, SLOT + 1, SLOT);
+                let records = moved.records.into_iter();
+                records.for_each(|record| self.store(record));
+                exchange(&mut self.library, SLOT, SLOT + 1);
                 self.synchronised = true;
             }
         }

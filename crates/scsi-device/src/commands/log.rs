@@ -26,12 +26,19 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     }
 }
 
-const ALL_SUBPAGES: u8 = 0xff;
+pub(super) const ALL_SUBPAGES: u8 = 0xff;
 
 pub(super) fn log_sense(device: &mut Device<'_>, lu: u8, request: LogSense) -> Outcome {
     let Some(unit) = device.units.get(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
+    let page = page(unit, request);
+    answer(device, request, page)
+}
+
+/// Answers with a page, from the parameter that the request names on. `None`: the device has no such
+/// page.
+pub(super) fn answer(device: &mut Device<'_>, request: LogSense, page: Option<LogPage>) -> Outcome {
     if request.save {
         return invalid(1, 0);
     }
@@ -39,7 +46,7 @@ pub(super) fn log_sense(device: &mut Device<'_>, lu: u8, request: LogSense) -> O
     if request.control != PageControl::Changeable && request.control != PageControl::Current {
         return invalid(2, 7);
     }
-    let Some(mut page) = page(unit, request) else {
+    let Some(mut page) = page else {
         return invalid(2, 5);
     };
     if let LogPage::Parameters { parameters, .. } = &mut page {
@@ -79,11 +86,7 @@ fn page(unit: &LogicalUnit, request: LogSense) -> Option<LogPage> {
     }
     match (request.page, request.subpage) {
         (log_page::SUPPORTED_PAGES, 0) => Some(LogPage::SupportedPages(codes)),
-        (log_page::SUPPORTED_PAGES, ALL_SUBPAGES) => {
-            let mut pages: Vec<(u8, u8)> = codes.into_iter().map(|code| (code, 0)).collect();
-            pages.insert(1, (log_page::SUPPORTED_PAGES, ALL_SUBPAGES));
-            Some(LogPage::SupportedSubpages(pages))
-        }
+        (log_page::SUPPORTED_PAGES, ALL_SUBPAGES) => Some(supported_subpages(&codes)),
         (code @ log_page::LOGICAL_BLOCK_PROVISIONING, 0) => Some(LogPage::Parameters {
             code,
             parameters: provisioning(unit),
@@ -96,6 +99,13 @@ fn page(unit: &LogicalUnit, request: LogSense) -> Option<LogPage> {
         }),
         _ => None,
     }
+}
+
+/// Returns the list of pages and subpages: the pages, and this list.
+pub(super) fn supported_subpages(codes: &[u8]) -> LogPage {
+    let mut pages: Vec<(u8, u8)> = codes.iter().map(|code| (*code, 0)).collect();
+    pages.insert(1, (log_page::SUPPORTED_PAGES, ALL_SUBPAGES));
+    LogPage::SupportedSubpages(pages)
 }
 
 /// Returns the available and the used space in threshold sets, each as large as a page of the LU.

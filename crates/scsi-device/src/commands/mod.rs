@@ -83,8 +83,10 @@ const TAPE_FAMILIES: &[&[CommandInfo]] = &[
 /// Command families of medium changers.
 const CHANGER_FAMILIES: &[&[CommandInfo]] = &[
     changer::elements::ROWS,
+    changer::log::ROWS,
     changer::mode::ROWS,
     changer::moves::ROWS,
+    changer::tags::ROWS,
     identify::ROWS,
     legacy::ROWS,
     medium::ROWS,

@@ -101,7 +101,8 @@ fn select(unit: &LogicalUnit, ten: bool, list: &[u8]) -> Result<Vec<ModePage>, S
     while !rest.is_empty() {
         let at = list.len() - rest.len();
         let (page, after) = ModePage::parse(rest).ok_or(Sense::PARAMETER_LIST_LENGTH_ERROR)?;
-        check_page(unit, &rest[..rest.len() - after.len()], at)?;
+        let (current, changeable) = (pages(unit.mode), changeable_pages(unit));
+        check_page(current, changeable, &rest[..rest.len() - after.len()], at)?;
         selected.push(page);
         rest = after;
     }
@@ -119,8 +120,14 @@ fn check_descriptor(unit: &LogicalUnit, descriptor: BlockDescriptor) -> Result<(
     }
 }
 
-/// Checks a page that begins `at` bytes into the list.
-fn check_page(unit: &LogicalUnit, page: &[u8], at: usize) -> Result<(), Sense> {
+/// Checks a page that begins `at` bytes into the list: it is among the pages of the device, and its
+/// bits that are not changeable have their current values.
+pub(super) fn check_page(
+    current: Vec<ModePage>,
+    changeable: Vec<ModePage>,
+    page: &[u8],
+    at: usize,
+) -> Result<(), Sense> {
     let wrong = |byte: usize| {
         Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(FieldPointer {
             in_cdb: false,
@@ -138,8 +145,8 @@ fn check_page(unit: &LogicalUnit, page: &[u8], at: usize) -> Result<(), Sense> {
             bytes
         })
     };
-    let current = bytes_of(pages(unit.mode)).ok_or(wrong(0))?;
-    let changeable = bytes_of(changeable_pages(unit)).ok_or(wrong(0))?;
+    let current = bytes_of(current).ok_or(wrong(0))?;
+    let changeable = bytes_of(changeable).ok_or(wrong(0))?;
     if current.len() != page.len() {
         return Err(wrong(1));
     }

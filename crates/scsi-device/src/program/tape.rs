@@ -174,19 +174,19 @@ impl TapeWrite {
         write
     }
 
-    /// Writes a record that makes durable what earlier commands have written, and lets motions take
+    /// Writes records that make durable what earlier commands have written, and lets motions take
     /// their time: after the command, if it is `immediate`. `end` is the condition with which the
     /// command ends.
     pub fn synchronising(
         store_lun: u8,
-        record: Option<Record>,
+        records: impl IntoIterator<Item = Record>,
         moving: Vec<Moving>,
         end: Option<Condition>,
         immediate: bool,
     ) -> Self {
         let mut write = Self::with_end(store_lun, end);
         write.immediate = immediate;
-        if let Some(record) = record {
+        for record in records {
             write.push(record, true);
         }
         write.extend(moving);

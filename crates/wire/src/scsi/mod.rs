@@ -18,6 +18,7 @@ mod ports;
 mod provisioning;
 mod reservation;
 mod sense;
+mod volume_tag;
 mod vpd;
 
 pub use capacity::{Capacity10, Capacity16};
@@ -56,6 +57,7 @@ pub use reservation::{
 // (SPC-4 section 7.6.4.6).
 pub use crate::iscsi::{Isid, Lun};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status, StreamConditions};
+pub use volume_tag::VolumeTemplate;
 pub use vpd::{
     BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorKind, LogicalBlockProvisioning,
     Vpd, page,

@@ -196,6 +196,8 @@ impl Sense {
         MEDIUM_NOT_PRESENT = NotReady, 0x3a, 0x00;
         /// Space allocation is in progress; to be retried.
         SPACE_ALLOCATION_IN_PROGRESS = NotReady, 0x04, 0x14;
+        /// An element that the command needs is open.
+        A_DOOR_IS_OPEN = NotReady, 0x04, 0x18;
         /// SANITIZE is in progress.
         SANITIZE_IN_PROGRESS = NotReady, 0x04, 0x1b;
         /// The last SANITIZE failed; the LU must not be used.
@@ -232,6 +234,8 @@ impl Sense {
         INVALID_RELEASE_OF_PERSISTENT_RESERVATION = IllegalRequest, 0x26, 0x04;
         /// The device lacks resources for another registration.
         INSUFFICIENT_REGISTRATION_RESOURCES = IllegalRequest, 0x55, 0x04;
+        /// The command needs another one before it.
+        COMMAND_SEQUENCE_ERROR = IllegalRequest, 0x2c, 0x00;
         /// An initiator prevents removal of the medium.
         MEDIUM_REMOVAL_PREVENTED = IllegalRequest, 0x53, 0x02;
         /// The length of the parameter list differs from the stated length.
@@ -246,6 +250,8 @@ impl Sense {
         SPACE_ALLOCATION_FAILED_WRITE_PROTECT = DataProtect, 0x27, 0x07;
         /// The medium was loaded and may have changed.
         MEDIUM_MAY_HAVE_CHANGED = UnitAttention, 0x28, 0x00;
+        /// An import and export element was open.
+        IMPORT_OR_EXPORT_ELEMENT_ACCESSED = UnitAttention, 0x28, 0x01;
         /// The device was reset, by any kind of reset.
         POWER_ON_RESET_OR_BUS_DEVICE_RESET = UnitAttention, 0x29, 0x00;
         /// Power was switched on.

@@ -8,20 +8,23 @@ use hakaru_tape::{Header, Medium, Recovered, index_of, recover};
 
 use super::*;
 
-fn header() -> Header {
+fn header(number: usize) -> Header {
     Header {
         area_bytes: 64 << 10,
-        ..Header::new("HAK001L5".to_owned(), false, CAPACITY)
+        ..Header::new(format!("HAK00{}L5", number + 1), false, CAPACITY)
     }
 }
 
-/// A library of one cartridge, which is on a store with these bytes.
-fn with_kept_cartridge(bytes: &[u8]) -> TargetConfig {
+/// A library of cartridges that are on a store with these bytes, one behind the other.
+fn with_kept_cartridges(count: usize, bytes: &[u8]) -> TargetConfig {
     let mut config = with_library(false);
     for lu in &mut config.lus {
         if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
-            library.library.cartridges.truncate(1);
-            library.library.cartridges[0].recovered = Some(Arc::new(read(bytes)));
+            library.library.cartridges.truncate(count);
+            let parts = bytes.chunks(bytes.len() / count);
+            for (placed, part) in library.library.cartridges.iter_mut().zip(parts) {
+                placed.recovered = Some(Arc::new(read(part)));
+            }
             lu.size_bytes = library.library.store_bytes();
         }
     }
@@ -45,21 +48,32 @@ fn read(bytes: &[u8]) -> Recovered {
 
 /// A session with a library that keeps its only cartridge, which is in the first drive.
 pub(super) fn scene() -> Scene {
-    let header = header();
-    let mut bytes = vec![0; header.data_bytes() as usize];
-    place(&header, &mut bytes);
-    let mut scene = Scene::empty(with_kept_cartridge(&bytes), &[]);
-    place(&header, scene.pair.lus.get_mut(&CHANGER).unwrap());
-    scene.move_medium(SLOT, DRIVE).good();
-    let attention = scene.run(DRIVES[0], Cdb::TestUnitReady, 0);
-    assert_eq!(attention.sense(), Sense::MEDIUM_MAY_HAVE_CHANGED);
+    scene_with(1)
+}
+
+/// A session with a library that keeps its cartridges, each in a drive.
+fn scene_with(count: usize) -> Scene {
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        let header = header(number);
+        let mut part = vec![0; header.total_bytes() as usize];
+        place(&header, &mut part);
+        bytes.extend(part);
+    }
+    let mut scene = Scene::empty(with_kept_cartridges(count, &bytes), &[]);
+    scene.pair.lus.insert(CHANGER, bytes);
+    for at in 0..count as u16 {
+        scene.move_medium(SLOT + at, DRIVE + at).good();
+        let attention = scene.run(DRIVES[usize::from(at)], Cdb::TestUnitReady, 0);
+        assert_eq!(attention.sense(), Sense::MEDIUM_MAY_HAVE_CHANGED);
+    }
     scene
 }
 
 /// A session with the same library after the array has lost its power.
 pub(super) fn after_power_cut(scene: &Scene) -> Scene {
     let bytes = scene.pair.lus[&CHANGER].clone();
-    let mut pair = Pair::with(with_kept_cartridge(&bytes));
+    let mut pair = Pair::with(with_kept_cartridges(1, &bytes));
     pair.lus.insert(CHANGER, bytes);
     let initiator = pair.log_in(&[]);
     Scene { pair, initiator }
@@ -67,7 +81,14 @@ pub(super) fn after_power_cut(scene: &Scene) -> Scene {
 
 /// Number of objects that a crash of the array now would leave.
 pub fn kept(scene: &Scene) -> u64 {
-    read(&scene.pair.lus[&CHANGER]).medium.end()
+    kept_of(scene, 0, 1)
+}
+
+/// The same of a cartridge among `count`.
+fn kept_of(scene: &Scene, number: usize, count: usize) -> u64 {
+    let store = &scene.pair.lus[&CHANGER];
+    let part = &store[number * (store.len() / count)..];
+    read(part).medium.end()
 }
 
 #[test]
@@ -115,12 +136,13 @@ fn unbuffered_write_is_durable_when_it_ends() {
 /// Begins a command, and answers its accesses with `answer` until it ends.
 fn run_with(
     scene: &mut Scene,
+    lun: u8,
     cdb: Cdb,
     mut answer: impl FnMut(&Io) -> Option<IoResult>,
 ) -> Answer {
     scene.pair.stalled = true;
     let initiator = &mut scene.initiator;
-    let command = initiator.command(DRIVES[0], &cdb.emit()[..6], false, false, 0);
+    let command = initiator.command(lun, &cdb.emit(), false, false, 0);
     initiator.send_command(&mut scene.pair, &command, &[]);
     while !scene.pair.held.is_empty() {
         match answer(&scene.pair.held[0]) {
@@ -154,7 +176,7 @@ fn lost_data_is_a_deferred_error_and_the_tape_ends_at_the_last_consistent_positi
         scene.marks(1).good();
         scene.write(false, 4, b"lost").good();
         let mut seen = Vec::new();
-        let answer = run_with(&mut scene, marks, |io| {
+        let answer = run_with(&mut scene, DRIVES[0], marks, |io| {
             seen.push(match io.op {
                 IoOp::FlushPart { .. } => 'f',
                 IoOp::Write { fua: true, .. } => 'w',
@@ -175,5 +197,64 @@ fn lost_data_is_a_deferred_error_and_the_tape_ends_at_the_last_consistent_positi
         assert_eq!(scene.read(false, 4, 4).good(), b"kept");
         scene.space(SpaceCode::Filemarks, 1).good();
         assert_eq!(scene.read(false, 4, 4).good(), b"next");
+    }
+}
+
+/// Writes a block of 4 bytes to each of two drives, which no command has synchronised.
+fn write_both(scene: &mut Scene, data: &[u8; 4]) {
+    let cdb = Cdb::Stream(StreamCommand::Write {
+        fixed: false,
+        length: 4,
+    });
+    for lun in DRIVES {
+        let initiator = &mut scene.initiator;
+        let answer = initiator.run_out(&mut scene.pair, lun, &cdb.emit()[..6], data);
+        answer.good();
+    }
+}
+
+fn exchange() -> Cdb {
+    Cdb::Changer(ChangerCommand::ExchangeMedium {
+        transport: 0,
+        source: DRIVE,
+        first_destination: DRIVE + 1,
+        second_destination: DRIVE,
+    })
+}
+
+#[test]
+fn an_exchange_makes_both_cartridges_durable() {
+    let mut scene = scene_with(2);
+    let both = |scene: &Scene| [0, 1].map(|number| kept_of(scene, number, 2));
+    write_both(&mut scene, b"data");
+    assert_eq!(both(&scene), [0, 0]);
+    scene.run(CHANGER, exchange(), 0).good();
+    assert_eq!(both(&scene), [1, 1]);
+}
+
+#[test]
+fn an_exchange_without_its_records_leaves_tapes_that_end_at_their_last_durable_object() {
+    // Accesses: flush and record of the first destination, then of the source.
+    for (failing, expected) in [(0, [0, 0]), (1, [0, 0]), (2, [0, 1]), (3, [0, 1])] {
+        let mut scene = scene_with(2);
+        write_both(&mut scene, b"lost");
+        let mut accesses = 0;
+        let answer = run_with(&mut scene, CHANGER, exchange(), |_| {
+            accesses += 1;
+            (accesses == failing + 1).then_some(IoResult::Failed(IoFailure::Write))
+        });
+        assert_eq!(answer.sense(), Sense::WRITE_ERROR.as_deferred());
+        assert_eq!(accesses, failing + 1);
+        let kept = [0, 1].map(|number| kept_of(&scene, number, 2));
+        assert_eq!(kept, expected, "failed access {failing}");
+        // The cartridges are exchanged, and later data is kept.
+        for lun in DRIVES {
+            let attention = scene.run(lun, Cdb::TestUnitReady, 0);
+            assert_eq!(attention.sense(), Sense::MEDIUM_MAY_HAVE_CHANGED);
+        }
+        write_both(&mut scene, b"next");
+        scene.run(CHANGER, exchange(), 0).good();
+        let kept = [0, 1].map(|number| kept_of(&scene, number, 2));
+        assert_eq!(kept, [1, 1]);
     }
 }

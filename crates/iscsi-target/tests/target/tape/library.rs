@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 /// Returns (address, flags, source, barcode) of each element descriptor with a volume tag.
-fn elements(data: &[u8]) -> Vec<(u16, u8, Option<u16>, String)> {
+pub(super) fn elements(data: &[u8]) -> Vec<(u16, u8, Option<u16>, String)> {
     let u16_at = |at: usize| u16::from_be_bytes([data[at], data[at + 1]]);
     let mut elements = Vec::new();
     let mut at = 8;
@@ -26,7 +26,12 @@ fn elements(data: &[u8]) -> Vec<(u16, u8, Option<u16>, String)> {
     elements
 }
 
-fn status(start: u16, count: u16, element_type: u8, device_identifiers: bool) -> ChangerCommand {
+pub(super) fn status(
+    start: u16,
+    count: u16,
+    element_type: u8,
+    device_identifiers: bool,
+) -> ChangerCommand {
     ChangerCommand::ReadElementStatus {
         volume_tags: true,
         element_type,
@@ -91,7 +96,14 @@ fn impossible_moves_are_refused_with_their_reason() {
 fn devices_identify_themselves_and_report_their_commands() {
     let mut scene = Scene::new(&[]);
     for (lun, kind, product, commands) in [
-        (CHANGER, 0x08, "TAPE LIBRARY", &[0xa5_u8, 0xb8][..]),
+        (
+            CHANGER,
+            0x08,
+            "TAPE LIBRARY",
+            &[
+                0x15_u8, 0x1b, 0x37, 0x4d, 0x55, 0xa5, 0xa6, 0xb5, 0xb6, 0xb8, 0xe7,
+            ][..],
+        ),
         (DRIVES[0], 0x01, "TAPE LTO-5", &[0x08, 0x11, 0x34, 0x92]),
         (DRIVES[1], 0x01, "TAPE LTO-6", &[0x0a, 0x2b, 0x44]),
         (0, 0x00, "ARRAY LU", &[0x28, 0x2a]),

@@ -1,6 +1,8 @@
 //! A tape library behind the target: drives and a changer, with their data on the changer's LU.
 
 mod aborted;
+mod changer;
+mod changer_pages;
 mod conditions;
 mod data;
 mod durable;
@@ -125,6 +127,16 @@ impl Scene {
             transport,
             source,
             destination,
+        };
+        self.change(command, 0)
+    }
+
+    fn exchange(&mut self, source: u16, first: u16, second: u16) -> Answer {
+        let command = ChangerCommand::ExchangeMedium {
+            transport: 0,
+            source,
+            first_destination: first,
+            second_destination: second,
         };
         self.change(command, 0)
     }

@@ -82,6 +82,24 @@ fn commands_move_the_tape_as_their_position_changes() {
     assert_eq!(back, [(0, Motion::Unload)]);
     let exchanged = motions(&mut scene, CHANGER, moving(DRIVE + 1, DRIVE));
     assert_eq!(exchanged, [(1, Motion::Unload), (0, Motion::Load)]);
+    let exchange = |source, first_destination, second_destination| {
+        Cdb::Changer(ChangerCommand::ExchangeMedium {
+            transport: 0,
+            source,
+            first_destination,
+            second_destination,
+        })
+    };
+    let swapped = motions(&mut scene, CHANGER, exchange(SLOT, DRIVE, SLOT));
+    assert_eq!(swapped, [(0, Motion::Unload), (0, Motion::Load)]);
+    let moved = motions(&mut scene, CHANGER, exchange(SLOT, DRIVE, DRIVE + 1));
+    let expected = [(0, Motion::Unload), (1, Motion::Load), (0, Motion::Load)];
+    assert_eq!(moved, expected);
+    // Both drives unload before one of them loads.
+    let swapped = motions(&mut scene, CHANGER, exchange(DRIVE, DRIVE + 1, DRIVE));
+    let kinds: Vec<Motion> = swapped.iter().map(|(_, motion)| *motion).collect();
+    let (unload, load) = (Motion::Unload, Motion::Load);
+    assert_eq!(kinds, [unload, unload, load, load]);
 }
 
 #[test]

@@ -40,11 +40,10 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
                 volume_tags,
                 device_identifiers,
             };
-            let data = match element_status(device, form, element_type, (start, count)) {
-                Ok(data) => data,
-                Err(sense) => return Outcome::check(sense),
-            };
-            device.answer(&data, allocation_length)
+            match report(device, form, count, wanted(element_type, start)) {
+                Ok(report) => device.answer(&report.emit(0), allocation_length),
+                Err(sense) => Outcome::check(sense),
+            }
         }
         _ => request.of_another_family(),
     }
@@ -52,9 +51,43 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
 
 /// Parts of a descriptor that the initiator asks for.
 #[derive(Clone, Copy)]
-struct Form {
-    volume_tags: bool,
-    device_identifiers: bool,
+pub(super) struct Form {
+    pub(super) volume_tags: bool,
+    pub(super) device_identifiers: bool,
+}
+
+/// The status of elements, ascending by address.
+pub(super) struct Report {
+    /// Address of the first element; 0 without one.
+    first: u16,
+    /// Element status pages, one for each type.
+    pages: Vec<u8>,
+    /// Address of each element, and the end of its descriptor in the pages.
+    descriptors: Vec<(u16, usize)>,
+}
+
+/// Length of the header before the pages.
+const HEADER_BYTES: usize = 8;
+
+impl Report {
+    /// Returns the parameter data. Byte 4 is `action`, which READ ELEMENT STATUS does not have.
+    pub(super) fn emit(&self, action: u8) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.pages.len());
+        out.extend_from_slice(&self.first.to_be_bytes());
+        out.extend_from_slice(&(self.descriptors.len() as u16).to_be_bytes());
+        out.extend_from_slice(&(self.pages.len() as u32).to_be_bytes());
+        out[4] = action;
+        out.extend_from_slice(&self.pages);
+        out
+    }
+
+    /// Returns the address of the last element whose descriptor is complete within an allocation
+    /// length.
+    pub(super) fn last_within(&self, allocation_length: u32) -> Option<u16> {
+        let room = (allocation_length as usize).checked_sub(HEADER_BYTES)?;
+        let fits = self.descriptors.iter().rev().find(|(_, end)| *end <= room);
+        fits.map(|(address, _)| *address)
+    }
 }
 
 /// Length of a volume tag: identifier, reserved bytes and sequence number.
@@ -64,43 +97,41 @@ const IDENTIFIER_BYTES: usize = 32;
 /// Length of the identifier of a drive: an NAA of 8 bytes.
 const DESIGNATOR_BYTES: usize = 8;
 
-/// Returns the status of at most `count` elements from address `start` on, of one type or of all
-/// (0).
-fn element_status(
+/// Returns whether an element is of a type (0: any) and has an address from `start` on.
+pub(super) fn wanted(element_type: u8, start: u16) -> impl Fn(&Element<'_>) -> bool {
+    move |element| {
+        (element_type == 0 || element.kind as u8 == element_type) && element.address >= start
+    }
+}
+
+/// Returns the status of the first `count` elements that are wanted.
+pub(super) fn report(
     device: &Device<'_>,
     form: Form,
-    element_type: u8,
-    (start, count): (u16, u16),
-) -> Result<Vec<u8>, Sense> {
+    count: u16,
+    is_wanted: impl Fn(&Element<'_>) -> bool,
+) -> Result<Report, Sense> {
     let tape = device.units.tape();
     let tape = tape.ok_or(Sense::LOGICAL_UNIT_NOT_SUPPORTED)?;
-    let kinds = ElementKind::ALL.into_iter();
-    let mut kinds: Vec<ElementKind> = kinds
-        .filter(|kind| element_type == 0 || *kind as u8 == element_type)
-        .collect();
+    let mut kinds = ElementKind::ALL;
     kinds.sort_by_key(|kind| tape.library.range(*kind).0);
     let mut left = usize::from(count);
-    let (mut pages, mut first, mut reported) = (Vec::new(), None, 0_u16);
+    let mut report = Report {
+        first: 0,
+        pages: Vec::new(),
+        descriptors: Vec::new(),
+    };
     for kind in kinds {
         let elements = tape.library.elements(kind);
-        let elements: Vec<Element<'_>> = elements
-            .filter(|element| element.address >= start)
-            .take(left)
-            .collect();
+        let elements: Vec<Element<'_>> = elements.filter(&is_wanted).take(left).collect();
         left -= elements.len();
-        reported += elements.len() as u16;
-        let Some(lowest) = elements.first() else {
-            continue;
-        };
-        first.get_or_insert(lowest.address);
-        emit_page(device, form, kind, &elements, &mut pages);
+        if !elements.is_empty() {
+            emit_page(device, form, kind, &elements, &mut report);
+        }
     }
-    let mut out = Vec::with_capacity(8 + pages.len());
-    out.extend_from_slice(&first.unwrap_or(0).to_be_bytes());
-    out.extend_from_slice(&reported.to_be_bytes());
-    out.extend_from_slice(&(pages.len() as u32).to_be_bytes());
-    out.extend_from_slice(&pages);
-    Ok(out)
+    let first = report.descriptors.first();
+    report.first = first.map_or(0, |(address, _)| *address);
+    Ok(report)
 }
 
 /// Writes an element status page: header and descriptors.
@@ -109,13 +140,14 @@ fn emit_page(
     form: Form,
     kind: ElementKind,
     elements: &[Element<'_>],
-    out: &mut Vec<u8>,
+    report: &mut Report,
 ) {
     const PRIMARY_TAGS: u8 = 0x80;
     let with_identifier = form.device_identifiers && kind == ElementKind::Drive;
     let tag_bytes = if form.volume_tags { TAG_BYTES } else { 0 };
     let identifier_bytes = if with_identifier { DESIGNATOR_BYTES } else { 0 };
     let length = 12 + tag_bytes + 4 + identifier_bytes;
+    let out = &mut report.pages;
     out.extend_from_slice(&[kind as u8, if form.volume_tags { PRIMARY_TAGS } else { 0 }]);
     out.extend_from_slice(&(length as u16).to_be_bytes());
     out.extend_from_slice(&((length * elements.len()) as u32).to_be_bytes());
@@ -137,6 +169,7 @@ fn emit_page(
             }
             None => out.extend_from_slice(&[0; 4]),
         }
+        report.descriptors.push((element.address, out.len()));
     }
 }
 
@@ -150,6 +183,7 @@ fn emit_descriptor(element: &Element<'_>, out: &mut Vec<u8>) {
     let kind = match element.kind {
         ElementKind::Transport => 0,
         ElementKind::Slot | ElementKind::Drive => ACCESSIBLE,
+        ElementKind::ImportExport if element.open => EXPORTS_AND_IMPORTS,
         ElementKind::ImportExport => ACCESSIBLE | EXPORTS_AND_IMPORTS,
     };
     out.extend_from_slice(&element.address.to_be_bytes());

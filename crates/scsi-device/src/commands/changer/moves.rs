@@ -1,9 +1,10 @@
-//! Moves of cartridges: MOVE MEDIUM, POSITION TO ELEMENT, INITIALIZE ELEMENT STATUS; and the state
-//! of the changer: TEST UNIT READY, REQUEST SENSE (SMC-3 sections 6.2 to 6.5).
+//! Moves of cartridges: MOVE MEDIUM, EXCHANGE MEDIUM, POSITION TO ELEMENT, INITIALIZE ELEMENT STATUS,
+//! OPEN/CLOSE IMPORT/EXPORT ELEMENT; and the state of the changer: TEST UNIT READY, REQUEST SENSE
+//! (SMC-3 section 6).
 
 use hakaru_tape::timing::Motion;
-use hakaru_tape::{MoveError, TRANSPORT};
-use hakaru_wire::scsi::{Cdb, ChangerCommand, Sense, Status};
+use hakaru_tape::{Library, MoveError, Moved, Role, TRANSPORT};
+use hakaru_wire::scsi::{Cdb, ChangerCommand, FieldPointer, Sense, Status};
 
 use super::super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use super::super::readiness::answer_sense;
@@ -20,9 +21,12 @@ pub(crate) const ROWS: &[CommandInfo] = &[
     CommandInfo::new(&[0x00, 0, 0, 0, 0, C], Direction::None, execute).harmless(Need::Nothing),
     CommandInfo::new(&[0x03, 0x01, 0, 0, X, C], Direction::In, execute).harmless(Need::Nothing).ports(Ports::Every).passing_attention(),
     CommandInfo::new(&[0x07, 0, 0, 0, 0, C], Direction::None, execute).harmless(Need::Write),
+    CommandInfo::new(&[0x1b, 0, X, X, 0x1f, C], Direction::None, execute),
     CommandInfo::new(&[0x2b, 0, X, X, X, X, 0, 0, 0x01, C], Direction::None, execute).harmless(Need::Write),
     CommandInfo::new(&[0x37, 0x01, X, X, 0, 0, X, X, 0, C], Direction::None, execute).harmless(Need::Write),
     CommandInfo::new(&[0xa5, 0, X, X, X, X, X, X, 0, 0, 0x01, C], Direction::None, execute).within(timeouts::MOVE),
+    CommandInfo::new(&[0xa6, 0, X, X, X, X, X, X, X, X, 0x03, C], Direction::None, execute).within(timeouts::MOVE),
+    CommandInfo::new(&[0xe7, 0x01, X, X, 0, 0, X, X, 0, C], Direction::None, execute).harmless(Need::Write),
 ];
 
 fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
@@ -36,8 +40,12 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
             let sense = attention.unwrap_or(Sense::NO_SENSE);
             answer_sense(device, sense, descriptor_format, allocation_length)
         }
-        // The library always knows what is in its elements.
-        Cdb::Changer(ChangerCommand::InitializeElementStatus { .. }) => Outcome::GOOD,
+        Cdb::Changer(ChangerCommand::InitializeElementStatus { range }) => {
+            initialize(device, range)
+        }
+        Cdb::Changer(ChangerCommand::OpenCloseImportExport { address, open }) => {
+            open_close(device, request.lu, address, open)
+        }
         Cdb::Changer(ChangerCommand::PositionToElement {
             transport,
             destination,
@@ -46,7 +54,20 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
             transport,
             source,
             destination,
-        }) => move_medium(device, request.lu, transport, source, destination),
+        }) => move_with(device, request.lu, transport, &[source], |library| {
+            library.move_medium(source, destination)
+        }),
+        Cdb::Changer(ChangerCommand::ExchangeMedium {
+            transport,
+            source,
+            first_destination,
+            second_destination,
+        }) => {
+            let sources = [source, first_destination];
+            move_with(device, request.lu, transport, &sources, |library| {
+                library.exchange_medium(source, first_destination, second_destination)
+            })
+        }
         _ => request.of_another_family(),
     }
 }
@@ -56,72 +77,130 @@ fn is_transport(address: u16) -> bool {
     matches!(address, 0 | TRANSPORT)
 }
 
-fn position(device: &Device<'_>, transport: u16, destination: u16) -> Outcome {
+/// Returns the sense data of an address of the CDB that no element has.
+fn invalid_address(byte: u16) -> Sense {
+    at_fault(Sense::INVALID_ELEMENT_ADDRESS, byte)
+}
+
+/// Returns sense data that point to an address of the CDB.
+fn at_fault(sense: Sense, byte: u16) -> Sense {
+    sense.with_field(FieldPointer {
+        in_cdb: true,
+        byte,
+        bit: None,
+    })
+}
+
+/// Executes INITIALIZE ELEMENT STATUS. The library always knows what is in its elements.
+fn initialize(device: &Device<'_>, range: Option<(u16, u16)>) -> Outcome {
     let tape = device.units.tape();
-    if is_transport(transport) && tape.is_some_and(|tape| tape.library.has(destination)) {
-        Outcome::GOOD
-    } else {
-        Outcome::check(Sense::INVALID_ELEMENT_ADDRESS)
+    let is_valid = |start| tape.is_some_and(|tape| tape.library.has(start));
+    match range {
+        Some((start, _)) if !is_valid(start) => Outcome::check(invalid_address(2)),
+        _ => Outcome::GOOD,
     }
 }
 
-/// Moves a cartridge, unless an initiator prevents its removal from a drive, or a drive still moves
-/// data. After a cartridge was loaded, every initiator gets a unit attention condition from the
-/// drive, except one whose access list hides the drive: it could never take the condition.
-fn move_medium(
+fn position(device: &Device<'_>, transport: u16, destination: u16) -> Outcome {
+    let tape = device.units.tape();
+    if !is_transport(transport) {
+        Outcome::check(invalid_address(2))
+    } else if tape.is_some_and(|tape| tape.library.has(destination)) {
+        Outcome::GOOD
+    } else {
+        Outcome::check(invalid_address(4))
+    }
+}
+
+/// Whether an initiator prevents the removal of a medium from an LU.
+fn prevents(device: &Device<'_>, lun: u8) -> bool {
+    let unit = device.units.get(lun);
+    unit.is_some_and(|unit| !unit.preventing.is_empty())
+}
+
+/// Opens or closes an import and export slot, unless an initiator prevents that it is opened. When it
+/// is closed, the other initiators learn that an operator may have changed its contents.
+fn open_close(device: &mut Device<'_>, lu: u8, address: u16, open: bool) -> Outcome {
+    let prevented = open && prevents(device, lu);
+    let Some(tape) = device.units.tape_mut() else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    if !tape.library.is_import_export(address) {
+        return Outcome::check(invalid_address(2));
+    }
+    if prevented {
+        return Outcome::check(Sense::MEDIUM_REMOVAL_PREVENTED);
+    }
+    if tape.library.set_open(address, open) == Some(true) && !open {
+        let sense = Sense::IMPORT_OR_EXPORT_ELEMENT_ACCESSED;
+        device.notices.push(Notice::Others { lu, sense });
+    }
+    Outcome::GOOD
+}
+
+/// Moves cartridges away from `sources`, unless an initiator prevents their removal from a drive, or a
+/// drive still moves data. After a cartridge was loaded, every initiator gets a unit attention
+/// condition from the drive, except one whose access list hides the drive: it could never take the
+/// condition.
+fn move_with(
     device: &mut Device<'_>,
     lu: u8,
     transport: u16,
-    source: u16,
-    destination: u16,
+    sources: &[u16],
+    execute: impl FnOnce(&mut Library) -> Result<Moved, MoveError>,
 ) -> Outcome {
     if !is_transport(transport) {
-        return Outcome::check(Sense::INVALID_ELEMENT_ADDRESS);
+        return Outcome::check(invalid_address(2));
     }
     let Some(tape) = device.units.tape() else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
-    let drive_lun = |address| Some(tape.drive_luns[tape.library.drive_at(address)?]);
-    let from = drive_lun(source);
-    let prevents = |lun| {
-        device
-            .units
-            .get(lun)
-            .is_some_and(|unit| !unit.preventing.is_empty())
-    };
-    if prevents(lu) || from.is_some_and(prevents) {
+    let drive_lun = |address: &u16| Some(tape.drive_luns[tape.library.drive_at(*address)?]);
+    let mut drives = sources.iter().filter_map(drive_lun);
+    if prevents(device, lu) || drives.any(|lun| prevents(device, lun)) {
         return Outcome::check(Sense::MEDIUM_REMOVAL_PREVENTED);
     }
     let Some(tape) = device.units.tape_mut() else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
-    let threaded = from
-        .and_then(|lun| tape.drive(lun)?.loaded().ok())
-        .is_some();
-    match tape.library.move_medium(source, destination) {
-        Ok(moved) => {
-            let motions = [
-                (moved.from_drive.filter(|_| threaded), Motion::Unload),
-                (moved.to_drive, Motion::Load),
-            ];
-            let moving = motions.into_iter().filter_map(|(drive, motion)| {
-                let number = drive?;
-                moving(tape.library.drive_mut(number)?, number as u8, motion)
-            });
-            let moving = moving.collect();
-            if let Some(drive) = moved.to_drive {
-                let lu = tape.drive_luns[drive];
-                let sense = Sense::MEDIUM_MAY_HAVE_CHANGED;
-                if device.sees(lu) {
-                    device.nexus.attend(lu, sense);
-                }
-                device.notices.push(Notice::Others { lu, sense });
-            }
-            ended(device, lu, Ok(None), moved.record, moving)
+    let moved = match execute(&mut tape.library) {
+        Ok(moved) => moved,
+        Err(error) => return refusal(error),
+    };
+    let unloads = moved.unloaded.iter().map(|drive| (*drive, Motion::Unload));
+    let loads = moved.loaded.iter().map(|drive| (*drive, Motion::Load));
+    let moving = unloads.chain(loads).filter_map(|(number, motion)| {
+        moving(tape.library.drive_mut(number)?, number as u8, motion)
+    });
+    let moving = moving.collect();
+    let luns: Vec<u8> = moved
+        .loaded
+        .iter()
+        .map(|drive| tape.drive_luns[*drive])
+        .collect();
+    for lu in luns {
+        let sense = Sense::MEDIUM_MAY_HAVE_CHANGED;
+        if device.sees(lu) {
+            device.nexus.attend(lu, sense);
         }
-        Err(MoveError::Busy) => Outcome::End(Verdict::Status(Status::BUSY)),
-        Err(MoveError::InvalidAddress) => Outcome::check(Sense::INVALID_ELEMENT_ADDRESS),
-        Err(MoveError::SourceEmpty) => Outcome::check(Sense::MEDIUM_SOURCE_ELEMENT_EMPTY),
-        Err(MoveError::DestinationFull) => Outcome::check(Sense::MEDIUM_DESTINATION_ELEMENT_FULL),
+        device.notices.push(Notice::Others { lu, sense });
     }
+    ended(device, lu, Ok(None), moved.records, moving)
+}
+
+/// Returns the outcome of moves that were refused. The sense data point to the address at fault.
+fn refusal(error: MoveError) -> Outcome {
+    let byte_of = |role| match role {
+        Role::Source => 4,
+        Role::Destination => 6,
+        Role::SecondDestination => 8,
+    };
+    let (sense, role) = match error {
+        MoveError::Busy => return Outcome::End(Verdict::Status(Status::BUSY)),
+        MoveError::Open => return Outcome::check(Sense::A_DOOR_IS_OPEN),
+        MoveError::InvalidAddress(role) => (Sense::INVALID_ELEMENT_ADDRESS, role),
+        MoveError::Empty(role) => (Sense::MEDIUM_SOURCE_ELEMENT_EMPTY, role),
+        MoveError::Full(role) => (Sense::MEDIUM_DESTINATION_ELEMENT_FULL, role),
+    };
+    Outcome::check(at_fault(sense, byte_of(role)))
 }

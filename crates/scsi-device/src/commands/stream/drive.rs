@@ -99,15 +99,15 @@ pub(crate) fn moving(drive: &mut Drive, number: u8, motion: Motion) -> Option<Mo
     })
 }
 
-/// Returns the outcome of a request after which a record is to be written, and motions take time.
+/// Returns the outcome of a request after which records are to be written, and motions take time.
 pub(crate) fn ended(
     device: &Device<'_>,
     lu: u8,
     result: Result<Option<Condition>, Condition>,
-    record: Option<Record>,
+    records: impl IntoIterator<Item = Record>,
     moving: Vec<Moving>,
 ) -> Outcome {
-    ended_when(device, lu, result, record, moving, false)
+    ended_when(device, lu, result, records, moving, false)
 }
 
 /// Returns the outcome as [`ended`]. With `immediate`, motions continue after the command.
@@ -115,18 +115,19 @@ pub(super) fn ended_when(
     device: &Device<'_>,
     lu: u8,
     result: Result<Option<Condition>, Condition>,
-    record: Option<Record>,
+    records: impl IntoIterator<Item = Record>,
     moving: Vec<Moving>,
     immediate: bool,
 ) -> Outcome {
     let Some(store_lun) = device.units.tape().map(|tape| tape.changer_lun) else {
         return outcome(result);
     };
-    if record.is_none() && moving.is_empty() {
+    let mut records = records.into_iter().peekable();
+    if records.peek().is_none() && moving.is_empty() {
         return outcome(result);
     }
     let end = result.unwrap_or_else(Some);
-    let program = TapeWrite::synchronising(store_lun, record, moving, end, immediate);
+    let program = TapeWrite::synchronising(store_lun, records, moving, end, immediate);
     Outcome::program(Job::new(lu, Program::TapeWrite(program)))
 }
 

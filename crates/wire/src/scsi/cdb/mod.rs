@@ -53,8 +53,11 @@ const READ_CAPACITY_16_ACTION: u8 = 0x10;
 const GET_LBA_STATUS_ACTION: u8 = 0x12;
 
 /// Returns the length of a CDB from the group of its operation code (SPC-4 section 4.2.5.1). `None`
-/// for variable-length and vendor-specific CDBs.
+/// for variable-length CDBs, and for vendor-specific ones that no device here has.
 fn length_of(opcode: u8) -> Option<usize> {
+    if opcode == changer_opcode::INITIALIZE_ELEMENT_STATUS_WITH_RANGE_VENDOR {
+        return Some(10);
+    }
     match opcode >> 5 {
         0 => Some(6),
         1 | 2 => Some(10),

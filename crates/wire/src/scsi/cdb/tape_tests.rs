@@ -110,6 +110,39 @@ fn changer() -> impl Strategy<Value = ChangerCommand> {
                 destination,
             }
         }),
+        any::<[u16; 4]>().prop_map(
+            |[transport, source, first_destination, second_destination]| {
+                ChangerCommand::ExchangeMedium {
+                    transport,
+                    source,
+                    first_destination,
+                    second_destination,
+                }
+            }
+        ),
+        any::<(u16, bool)>()
+            .prop_map(|(address, open)| ChangerCommand::OpenCloseImportExport { address, open }),
+        (0_u8..32, 0_u8..5, any::<(u16, u16)>()).prop_map(
+            |(action, element_type, (start, parameter_list_length))| {
+                ChangerCommand::SendVolumeTag {
+                    action,
+                    element_type,
+                    start,
+                    parameter_list_length,
+                }
+            }
+        ),
+        (any::<(bool, u16, u16)>(), 0_u8..5, 0_u32..1 << 24).prop_map(
+            |((volume_tags, start, count), element_type, allocation_length)| {
+                ChangerCommand::RequestVolumeElementAddress {
+                    volume_tags,
+                    element_type,
+                    start,
+                    count,
+                    allocation_length,
+                }
+            }
+        ),
         (any::<([bool; 3], u16, u16)>(), 0_u8..5, 0_u32..1 << 24).prop_map(
             |((flags, start, count), element_type, allocation_length)| {
                 ChangerCommand::ReadElementStatus {
@@ -231,6 +264,55 @@ fn read_element_status_is_laid_out_as_in_smc() {
         allocation_length: 0x0004_0506,
     });
     assert_eq!(cdb.emit()[..12], [0xb8, 0x14, 1, 2, 0, 3, 3, 4, 5, 6, 0, 0]);
+}
+
+#[test]
+fn commands_that_move_cartridges_are_laid_out_as_in_smc() {
+    let exchange = Cdb::Changer(ChangerCommand::ExchangeMedium {
+        transport: 1,
+        source: 0x0402,
+        first_destination: 0x0100,
+        second_destination: 0x0403,
+    });
+    let bytes = [0xa6, 0, 0, 1, 4, 2, 1, 0, 4, 3, 0, 0];
+    assert_eq!(exchange.emit()[..12], bytes);
+    // INV1 and INV2.
+    for (flags, bit) in [(1, 0), (2, 1)] {
+        let mut bytes = bytes;
+        bytes[10] = flags;
+        let parsed = Cdb::parse_for(DeviceType::Changer, &bytes);
+        assert_eq!(parsed, Err(invalid(10, bit)));
+    }
+    let close = ChangerCommand::OpenCloseImportExport {
+        address: 0x0300,
+        open: false,
+    };
+    assert_eq!(Cdb::Changer(close).emit()[..6], [0x1b, 0, 3, 0, 1, 0]);
+    let parsed = Cdb::parse_for(DeviceType::Changer, &[0x1b, 0, 3, 0, 2, 0]);
+    assert_eq!(parsed, Err(invalid(4, 4)));
+}
+
+#[test]
+fn both_codes_initialize_a_range_of_elements() {
+    for opcode in [0x37, 0xe7] {
+        let parse = |flags| {
+            Cdb::parse_for(
+                DeviceType::Changer,
+                &[opcode, flags, 4, 1, 0, 0, 0, 3, 0, 0],
+            )
+        };
+        let command = |range| {
+            Ok(Cdb::Changer(ChangerCommand::InitializeElementStatus {
+                range,
+            }))
+        };
+        assert_eq!(parse(1), command(Some((0x0401, 3))));
+        assert_eq!(parse(0), command(None));
+    }
+    for device in [DeviceType::Disk, DeviceType::Tape] {
+        let refused = Cdb::parse_for(device, &[0xe7; 10]);
+        assert_eq!(refused, Err(CdbError::UnsupportedOpcode(0xe7)));
+    }
 }
 
 #[test]

@@ -36,16 +36,12 @@ pub(super) const ROWS: &[Row] = &[
         scene.run(CHANGER, PREVENT, 0).good();
         scene.move_medium(DRIVE, SLOT)
     }),
-    row(
-        "MOVE MEDIUM from or to an address without an element",
-        || {
-            let mut scene = Scene::new(&[]);
-            let from = scene.move_medium(SLOT + 3, SLOT);
-            let to = scene.move_medium(DRIVE, DRIVE + 2);
-            assert_eq!(from.sense, to.sense);
-            to
-        },
-    ),
+    row("MOVE MEDIUM from an address without an element", || {
+        Scene::new(&[]).move_medium(SLOT + 3, SLOT)
+    }),
+    row("MOVE MEDIUM to an address without an element", || {
+        Scene::new(&[]).move_medium(DRIVE, DRIVE + 2)
+    }),
     row("MOVE MEDIUM from an element without a cartridge", || {
         Scene::new(&[]).move_medium(SLOT, SLOT + 1)
     }),

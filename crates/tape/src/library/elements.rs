@@ -1,6 +1,4 @@
-//! A tape library: elements that hold cartridges, and a transport that moves them (SMC-3).
-
-use std::ops::RangeInclusive;
+//! The elements of a tape library, which hold cartridges (SMC-3).
 
 use crate::cartridge::Cartridge;
 use crate::config::LibraryConfig;
@@ -9,9 +7,9 @@ use crate::journal::Record;
 
 /// Address of the transport.
 pub const TRANSPORT: u16 = 0x0001;
-const DRIVES: u16 = 0x0100;
-const IMPORT_EXPORT: u16 = 0x0300;
-const SLOTS: u16 = 0x0400;
+pub(super) const DRIVES: u16 = 0x0100;
+pub(super) const IMPORT_EXPORT: u16 = 0x0300;
+pub(super) const SLOTS: u16 = 0x0400;
 
 /// Kind of an element: ELEMENT TYPE CODE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,35 +46,13 @@ pub struct Element<'a> {
     pub cartridge: Option<&'a Cartridge>,
     /// Number of the drive, from 0.
     pub drive: Option<usize>,
-}
-
-/// Error of a move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoveError {
-    /// No element has this address, or the element holds no cartridges.
-    InvalidAddress,
-    /// The source has no cartridge.
-    SourceEmpty,
-    /// The destination has a cartridge.
-    DestinationFull,
-    /// The cartridge is being written.
-    Busy,
-}
-
-/// A move that was made.
-#[derive(Debug)]
-pub struct Moved {
-    /// Drive from which the cartridge was taken, from 0.
-    pub from_drive: Option<usize>,
-    /// Drive into which the cartridge was put.
-    pub to_drive: Option<usize>,
-    /// Record that makes what a drive has written durable, to be written before the command ends.
-    pub record: Option<Record>,
+    /// Whether it is open, so that the transport cannot reach it.
+    pub open: bool,
 }
 
 /// Where an element keeps its cartridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holder {
+pub(super) enum Holder {
     Transport,
     Drive(usize),
     Slot(usize),
@@ -86,10 +62,12 @@ enum Holder {
 /// A tape library.
 #[derive(Debug)]
 pub struct Library {
-    drives: Vec<Drive>,
-    slots: Vec<Option<Cartridge>>,
-    import_export: Vec<Option<Cartridge>>,
-    moves: u64,
+    pub(super) drives: Vec<Drive>,
+    pub(super) slots: Vec<Option<Cartridge>>,
+    pub(super) import_export: Vec<Option<Cartridge>>,
+    /// Which of the import and export slots are open.
+    pub(super) open: Vec<bool>,
+    pub(super) moves: u64,
 }
 
 impl Library {
@@ -120,6 +98,7 @@ impl Library {
                 .collect(),
             slots,
             import_export: empty(config.import_export).collect(),
+            open: vec![false; config.import_export.into()],
             moves: 0,
         }
     }
@@ -165,11 +144,12 @@ impl Library {
                     Some(Holder::Drive(drive)) => Some(drive),
                     _ => None,
                 },
+                open: holder.is_some_and(|holder| self.is_open(holder)),
             }
         })
     }
 
-    fn holder(&self, address: u16) -> Option<Holder> {
+    pub(super) fn holder(&self, address: u16) -> Option<Holder> {
         let index = |first: u16, length: usize| {
             let index = usize::from(address.checked_sub(first)?);
             (index < length).then_some(index)
@@ -184,12 +164,31 @@ impl Library {
             .or_else(|| index(DRIVES, self.drives.len()).map(Holder::Drive))
     }
 
-    fn cartridge_in(&self, holder: Holder) -> Option<&Cartridge> {
+    pub(super) fn cartridge_in(&self, holder: Holder) -> Option<&Cartridge> {
         match holder {
             Holder::Transport => None,
             Holder::Drive(index) => self.drives[index].cartridge(),
             Holder::Slot(index) => self.slots[index].as_ref(),
             Holder::ImportExport(index) => self.import_export[index].as_ref(),
+        }
+    }
+
+    pub(super) fn is_open(&self, holder: Holder) -> bool {
+        matches!(holder, Holder::ImportExport(index) if self.open[index])
+    }
+
+    /// Whether an import and export slot has this address.
+    #[must_use]
+    pub fn is_import_export(&self, address: u16) -> bool {
+        matches!(self.holder(address), Some(Holder::ImportExport(_)))
+    }
+
+    /// Opens or closes an import and export slot. Returns whether it was open before; `None` if no
+    /// such slot has this address.
+    pub fn set_open(&mut self, address: u16, open: bool) -> Option<bool> {
+        match self.holder(address)? {
+            Holder::ImportExport(index) => Some(std::mem::replace(&mut self.open[index], open)),
+            _ => None,
         }
     }
 
@@ -224,78 +223,6 @@ impl Library {
         });
         in_drives.chain(in_slots).collect()
     }
-
-    /// Moves a cartridge. A drive ejects it first, or loads it. A move to its own element changes
-    /// nothing.
-    ///
-    /// # Errors
-    /// See [`MoveError`]; the cartridge stays where it is.
-    pub fn move_medium(&mut self, source: u16, destination: u16) -> Result<Moved, MoveError> {
-        let usable = |holder: &Holder| *holder != Holder::Transport;
-        let find = |address| self.holder(address).filter(usable);
-        let from = find(source).ok_or(MoveError::InvalidAddress)?;
-        let to = find(destination).ok_or(MoveError::InvalidAddress)?;
-        let drive_of = |holder| match holder {
-            Holder::Drive(index) => Some(index),
-            _ => None,
-        };
-        let Some(moving) = self.cartridge_in(from) else {
-            return Err(MoveError::SourceEmpty);
-        };
-        let drive = drive_of(from).map(|index| &self.drives[index]);
-        if moving.is_busy() || drive.is_some_and(Drive::is_busy) {
-            return Err(MoveError::Busy);
-        }
-        if from == to {
-            return Ok(Moved {
-                from_drive: None,
-                to_drive: None,
-                record: None,
-            });
-        }
-        if self.cartridge_in(to).is_some() {
-            return Err(MoveError::DestinationFull);
-        }
-        let Some(mut cartridge) = self.take(from) else {
-            return Err(MoveError::SourceEmpty);
-        };
-        cartridge.settle();
-        let record = cartridge.synchronise();
-        self.put(to, cartridge, source);
-        self.moves += 1;
-        Ok(Moved {
-            from_drive: drive_of(from),
-            to_drive: drive_of(to),
-            record,
-        })
-    }
-
-    fn take(&mut self, holder: Holder) -> Option<Cartridge> {
-        match holder {
-            Holder::Transport => None,
-            Holder::Drive(index) => {
-                self.drives[index].settle();
-                self.drives[index].remove()
-            }
-            Holder::Slot(index) => self.slots[index].take(),
-            Holder::ImportExport(index) => self.import_export[index].take(),
-        }
-    }
-
-    /// Puts a cartridge into an empty element. A cartridge remembers the slot from which it came
-    /// into a drive, even if it then moves from drive to drive.
-    fn put(&mut self, holder: Holder, mut cartridge: Cartridge, source: u16) {
-        let slots: RangeInclusive<u16> = SLOTS..=u16::MAX;
-        if slots.contains(&source) {
-            cartridge.source = Some(source);
-        }
-        match holder {
-            Holder::Transport => unreachable!("the transport keeps no cartridge"),
-            Holder::Drive(index) => self.drives[index].insert(cartridge),
-            Holder::Slot(index) => self.slots[index] = Some(cartridge),
-            Holder::ImportExport(index) => self.import_export[index] = Some(cartridge),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -321,52 +248,6 @@ mod tests {
             capacity_bytes: 1 << 20,
             early_warning_bytes: 0,
         })
-    }
-
-    fn barcodes(library: &Library) -> Vec<(u16, String)> {
-        let kinds = ElementKind::ALL.into_iter();
-        kinds
-            .flat_map(|kind| library.elements(kind))
-            .filter_map(|element| Some((element.address, element.cartridge?.barcode.clone())))
-            .collect()
-    }
-
-    #[test]
-    fn a_cartridge_is_moved_and_remembers_its_slot() {
-        let mut library = library();
-        let moved = library.move_medium(SLOTS, DRIVES + 1).unwrap();
-        assert_eq!((moved.from_drive, moved.to_drive), (None, Some(1)));
-        let drive = library.drive(1).unwrap();
-        assert_eq!(drive.loaded().unwrap().barcode, "HAK001L5");
-        let moved = library.move_medium(DRIVES + 1, DRIVES).unwrap();
-        assert_eq!((moved.from_drive, moved.to_drive), (Some(1), Some(0)));
-        let cartridge = library.drive(0).unwrap().cartridge().unwrap();
-        assert_eq!(cartridge.source, Some(SLOTS));
-        library.move_medium(DRIVES, IMPORT_EXPORT).unwrap();
-        let expected = [(SLOTS + 1, "HAK002L5"), (IMPORT_EXPORT, "HAK001L5")];
-        assert_eq!(
-            barcodes(&library),
-            expected.map(|(address, barcode)| (address, barcode.to_owned()))
-        );
-        assert_eq!(library.moves(), 3);
-    }
-
-    #[test]
-    fn impossible_moves_change_nothing() {
-        let mut library = library();
-        let before = barcodes(&library);
-        for (source, destination, error) in [
-            (SLOTS + 2, DRIVES, MoveError::SourceEmpty),
-            (SLOTS, SLOTS + 1, MoveError::DestinationFull),
-            (SLOTS, SLOTS + 3, MoveError::InvalidAddress),
-            (DRIVES + 2, SLOTS + 2, MoveError::InvalidAddress),
-            (SLOTS, TRANSPORT, MoveError::InvalidAddress),
-            (0, SLOTS + 2, MoveError::InvalidAddress),
-        ] {
-            assert_eq!(library.move_medium(source, destination).unwrap_err(), error);
-        }
-        assert!(library.move_medium(SLOTS, SLOTS).is_ok());
-        assert_eq!(barcodes(&library), before);
     }
 
     #[test]
