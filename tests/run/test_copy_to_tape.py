@@ -93,6 +93,31 @@ def test_copies_to_a_tape_drive_stop_it_at_every_synchronising_filemark(hakaru: 
     assert "bytes_not_conserved" not in {c["caveat"] for c in point["caveats"]}
 
 
+def test_each_drive_of_a_mixed_library_moves_as_its_generation_does(hakaru: Hakaru, tmp_path: Path) -> None:
+    mixed = (
+        "generation: lto3, cartridges: 1,",
+        "drives: [{generation: lto3}, {generation: lto5}], slots: 5, import_export: 1,\n"
+        "      cartridges: [{barcode: OLD1, write_protected: true}, {barcode: NEW1}, {barcode: NEW2, slot: 5}],",
+    )
+    result = hakaru.run("run", write(tmp_path, mixed), "--report", "json")
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
+    run = hakaru.only_run()
+    (record,) = RunReader(run).repetitions()
+    (values,) = (e["values"] for e in record["engines"] if e["engine"] == "backup")
+    assert (values["jobs_done"], values["mismatches"]) == (2, 0)
+    summary = json.loads((run / "report" / "report.json").read_text())
+    (point,) = summary["points"]
+    metrics = {name: estimate["mean"] for name, estimate in point["metrics"].items()}
+    seconds = (record["measure"]["end_ns"] - record["measure"]["start_ns"]) / 1e9
+    # Half of the data passes a head at 80 MB/s, the other half one at 140 MB/s.
+    streaming_s = (48 << 20) / 80e6 + (48 << 20) / 140e6
+    assert metrics["tape_streaming_percent"] == pytest.approx(100 * streaming_s / seconds / 2, rel=0.02)
+    assert metrics["tape_streaming_to_predicted"] == pytest.approx(1, rel=0.02)
+    assert metrics["tape_stops_to_predicted"] == pytest.approx(1)
+    # A sentence would have the rates of one drive.
+    assert [f for f in summary["findings"] if f["kind"] == "tape"] == []
+
+
 @pytest.mark.parametrize("store", [[], [IN_POOL]], ids=["memory", "pool"])
 def test_compressed_copies_end_in_a_padded_block_and_conserve_their_bytes(
     hakaru: Hakaru, tmp_path: Path, store: list[tuple[str, str]]
@@ -117,6 +142,10 @@ def test_compressed_copies_end_in_a_padded_block_and_conserve_their_bytes(
     [
         (("    tape_library: {gener", "    lus: [{lun: 0, size: 1 GiB}]\n    # {gener"), "has no tape library"),
         (("cartridges: appended, ", ""), "2 cartridges are needed, and the library of library has 1"),
+        (
+            ("cartridges: 1,", "cartridges: [{barcode: A, write_protected: true}],"),
+            "1 cartridges are needed, and 0 of the library of library can be written",
+        ),
         (("capacity: 256 MiB", "capacity: 64 MiB"), "2 images of 48 MiB do not fit on a cartridge"),
         (("fixed_block: 64 KiB", "fixed_block: 60 KiB"), "not a multiple of the fixed block"),
         (("fixed_block: 64 KiB", "fixed_block: 768"), "fixed_block"),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hakaru.array.consistency import slots_of, tape_luns, volume_name
+from hakaru.array.consistency import cartridge_slots, tape_luns, volume_name
 from hakaru.array.load import Loaded
 from hakaru.array.model import MS_NS, SECOND_NS, ChapUser, FileStore, Lu, Pool, TapeLibrary, ThinStore
 from hakaru.array.state import POOLS, RESERVATIONS, Online, OnlineLu
@@ -94,7 +94,7 @@ def _tape_library(loaded: Loaded, library: TapeLibrary) -> contract.TapeLibraryC
         pool=library.pool,
         cartridges=[
             contract.CartridgeConfig(barcode=cartridge.barcode, slot=slot, write_protected=cartridge.write_protected)
-            for cartridge, slot in zip(library.cartridges, slots_of(library), strict=True)
+            for cartridge, slot in zip(library.cartridges, cartridge_slots(library), strict=True)
         ],
         capacity_bytes=library.capacity,
         early_warning_bytes=library.early_warning,

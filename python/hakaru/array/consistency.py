@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from hakaru.array.model import ArrayFile, FileStore, Lu, TapeLibrary, ThinStore
 from hakaru.study.storage import repeated_cap
+from hakaru.study.tape import slots_of
 
 Path_ = tuple[str | int, ...]
 Problem = tuple[Path_, str, str]
@@ -175,14 +176,9 @@ def tape_luns(library: TapeLibrary) -> list[int]:
     return [library.lun, *(drive.lun for drive in library.drives)]
 
 
-def slots_of(library: TapeLibrary) -> list[int]:
-    """Slot of each cartridge: as in the array file, else the first one that no other one takes.
-    Slots beyond those of the library mean that it has too few.
-    """
-    given = [cartridge.slot for cartridge in library.cartridges]
-    taken = set(given)
-    free = (slot for slot in range(1, len(given) + library.slots + 1) if slot not in taken)
-    return [next(free) if slot is None else slot for slot in given]
+def cartridge_slots(library: TapeLibrary) -> list[int]:
+    """Slot of each cartridge: as in the array file, else the first one that no other one takes."""
+    return slots_of([cartridge.slot for cartridge in library.cartridges])
 
 
 def _tape_library(file: ArrayFile) -> Iterator[Problem]:
@@ -209,7 +205,7 @@ def _tape_library(file: ArrayFile) -> Iterator[Problem]:
             yield at, f"LUN {lun} is given twice", "the changer, each drive and each disk need a number of their own"
         used.append(lun)
     slots, barcodes = set[int](), set[str]()
-    for i, (slot, cartridge) in enumerate(zip(slots_of(library), library.cartridges, strict=True)):
+    for i, (slot, cartridge) in enumerate(zip(cartridge_slots(library), library.cartridges, strict=True)):
         barcode = cartridge.barcode
         at = (*place, "cartridges", i)
         if slot > library.slots:

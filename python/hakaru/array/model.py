@@ -15,6 +15,7 @@ from pydantic import Field, StringConstraints
 from hakaru.engine.contract import Model, TapeGeneration
 from hakaru.study.model import Part, Placement
 from hakaru.study.storage import CAPS_MAX, Cap, SharesSpec
+from hakaru.study.tape import SLOTS_MAX, Barcode
 from hakaru.text import Form
 from hakaru.units import Duration, Size
 
@@ -162,11 +163,9 @@ class TapeDrive(Part):
 class Cartridge(Part):
     """A cartridge. Without a `folder` or a `pool`, it is empty when the array starts."""
 
-    barcode: Annotated[str, Form(r"[A-Z0-9]{1,32}", "a barcode of up to 32 capital letters and digits")] = Field(
-        description="text on its label"
-    )
+    barcode: Barcode = Field(description="text on its label")
     slot: int | None = Field(
-        default=None, ge=1, le=10_000, description="slot in which it starts; default: the first free one"
+        default=None, ge=1, le=SLOTS_MAX, description="slot in which it starts; default: the first free one"
     )
     write_protected: bool | None = Field(
         default=None,
@@ -185,7 +184,7 @@ class TapeLibrary(Part):
 
     lun: int = Field(ge=0, le=255, description="logical unit number of the medium changer")
     drives: list[TapeDrive] = Field(min_length=1, max_length=64)
-    slots: int = Field(ge=1, le=10_000, description="number of storage slots")
+    slots: int = Field(ge=1, le=SLOTS_MAX, description="number of storage slots")
     import_export: int = Field(default=0, ge=0, le=255, description="number of import and export slots")
     folder: PathText | None = Field(
         default=None, description="folder of the cartridges' files, created if absent; default: they are in memory"

@@ -81,15 +81,19 @@ def drive_interval_ms(intervals: Intervals, model: contract.Model) -> int | None
 
 
 def tape_library_config(library: TapeLibrarySpec) -> contract.TapeLibraryConfig:
-    """A tape library in the format of the engine. Each cartridge is in the slot of its number."""
+    """A tape library in the format of the engine."""
+    drives = zip(library.drive_luns, library.generations, strict=True)
     return contract.TapeLibraryConfig(
         lun=library.lun,
-        drives=[contract.TapeDriveConfig(lun=lun, generation=library.generation) for lun in library.drive_luns],
-        slots=library.cartridges,
+        drives=[contract.TapeDriveConfig(lun=lun, generation=generation) for lun, generation in drives],
+        slots=library.slot_count,
+        import_export=library.import_export,
         pool=library.pool,
         cartridges=[
-            contract.CartridgeConfig(barcode=library.barcode(number), slot=number + 1)
-            for number in range(library.cartridges)
+            contract.CartridgeConfig(
+                barcode=cartridge.barcode, slot=slot, write_protected=cartridge.write_protected or None
+            )
+            for slot, cartridge in library.placed
         ],
         capacity_bytes=library.capacity,
         early_warning_bytes=library.early_warning,

@@ -12,7 +12,9 @@ MIB = 1 << 20
 
 
 def tape(every: int | None, *, immediate: bool = False, compression: float = 1.0) -> TapeSetup:
-    return TapeSetup(drives=1, generation="lto5", compression=compression, filemark_every=every, immediate=immediate)
+    return TapeSetup(
+        drives=1, generations=("lto5",), compression=compression, filemark_every=every, immediate=immediate
+    )
 
 
 @pytest.mark.parametrize(("drive", "rate"), [(LTO3, 21e6), (LTO5, 21e6), (LTO5, 35e6)])

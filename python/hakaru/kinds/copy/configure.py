@@ -59,7 +59,7 @@ def copy_configs(
     load, library = load_at(study), library_of(study)
     jobs: dict[str, list[contract.BackupJob]] = {}
     for i, name in enumerate(load.job_names):
-        host = hosts[(i if library is None else i % library.drives) % len(hosts)]
+        host = hosts[(i if library is None else i % library.drive_count) % len(hosts)]
         reachable = {
             end: [_reachable(target, host, reaches) for target in end_targets] for end, end_targets in targets.items()
         }
@@ -107,11 +107,11 @@ def _tape(load: CopyLoad, i: int, library: TapeLibrarySpec) -> contract.TapeDest
     tape = load.destination.tape
     if tape is None:
         return None
-    drive, appended = i % library.drives, tape.cartridges == "appended"
+    drive, appended = i % library.drive_count, tape.cartridges == "appended"
     return contract.TapeDestination(
         changer_lun=library.lun,
         drive=drive,
-        cartridge=library.barcode(drive if appended else i),
+        cartridge=library.writable[drive if appended else i],
         append=appended,
         fixed_block_bytes=tape.fixed_block,
         filemark_every_bytes=tape.filemark_every,

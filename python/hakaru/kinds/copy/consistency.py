@@ -110,14 +110,15 @@ def _tape(load: CopyLoad, tape: TapeWriting, library: TapeLibrarySpec) -> Iterat
     if tape.filemark_every is not None and tape.filemark_every < load.block:
         yield ("load", "to", "tape", "filemark_every"), "less than a block", "use at least `load.block`"
     per_vm = tape.cartridges == "per_vm"
-    needed = load.jobs if per_vm else min(load.jobs, library.drives)
-    if library.cartridges < needed:
-        message = (
-            f"{needed} cartridges are needed, and the library of {load.destination.array} has {library.cartridges}"
-        )
+    needed, writable = load.jobs if per_vm else min(load.jobs, library.drive_count), len(library.writable)
+    if writable < needed:
+        library_name = load.destination.array
+        message = f"{needed} cartridges are needed, and the library of {library_name} has {writable}"
+        if writable < len(library.placed):
+            message = f"{needed} cartridges are needed, and {writable} of the library of {library_name} can be written"
         hint = f"write `cartridges: {needed}` in its `tape_library`, or `cartridges: appended` here"
         yield ("load", "to", "tape", "cartridges"), message, hint
-    on_each = 1 if per_vm else -(-load.jobs // library.drives)
+    on_each = 1 if per_vm else -(-load.jobs // library.drive_count)
     # The compression multiplies rates, and not the capacity.
     if on_each * load.image > library.capacity - library.early_warning:
         message = (
@@ -129,7 +130,7 @@ def _tape(load: CopyLoad, tape: TapeWriting, library: TapeLibrarySpec) -> Iterat
 
 def _tape_pool(load: CopyLoad, library: TapeLibrarySpec, pool: Pool) -> Iterator[Problem]:
     """Check that a pool holds the images."""
-    needed = load.jobs * load.image + library.cartridges * TAPE_PAGES * pool.page
+    needed = load.jobs * load.image + len(library.placed) * TAPE_PAGES * pool.page
     if needed > pool.data_bytes:
         message = f"the images and the index of the cartridges need {format_size(needed)} of pool {pool.name}"
         yield ("load", "to", "tape"), message, f"it has {format_size(pool.data_bytes)}: make its groups larger"

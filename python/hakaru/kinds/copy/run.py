@@ -71,7 +71,7 @@ class CopyRun(RunKind):
         seconds_max = limit + (copied / VERIFY_BYTES_PER_S if load.verify else 0.0)
         if (library := library_of(expanded.at(point))) is not None:
             # One exchange may be under way at the limit; verification exchanges one for each job.
-            exchanges = 1 + (-(-load.jobs // library.drives) if load.verify else 0)
+            exchanges = 1 + (-(-load.jobs // library.drive_count) if load.verify else 0)
             seconds_max += EXCHANGE_S * exchanges
         ideal = copied / _path_bytes_per_s(load, lab, _tapes_at_once(expanded.at(point)))
         seconds = min(limit, (3 if load.verify else 2) * ideal)
@@ -83,10 +83,9 @@ class CopyRun(RunKind):
         """
         load, library = load_at(expanded.study), library_of(expanded.study)
         images = f"{load.jobs} images of {format_size(load.image)}"
-        if library is not None and load.jobs > library.drives:
-            images = (
-                f"{load.jobs} images of {format_size(load.image)} one after another on {library.drives} tape drives"
-            )
+        drives = load.jobs if library is None else library.drive_count
+        if load.jobs > drives:
+            images = f"{load.jobs} images of {format_size(load.image)} one after another on {drives} tape drives"
         return f"{images}, at most {format_duration(load.time_limit)} each"
 
     def baseline(self, lab: LabPlan) -> bool:
@@ -152,7 +151,7 @@ def _check_site(expanded: Expanded, site: Site) -> None:
 def _tapes_at_once(study: Study) -> int:
     """Number of jobs that run at the same time: with a tape library, at most one on each drive."""
     load, library = load_at(study), library_of(study)
-    return load.jobs if library is None else min(load.jobs, library.drives)
+    return load.jobs if library is None else min(load.jobs, library.drive_count)
 
 
 def _path_bytes_per_s(load: CopyLoad, lab: LabPlan | None, jobs_at_once: int) -> float:

@@ -37,7 +37,7 @@ class CopyPoint(Point):
 
     setup: Setup
     drive: tape.Drive | None
-    """The parameters of the tape drives; None without tapes."""
+    """The parameters of all tape drives; None without tapes, or if the drives differ."""
     passages: list[Passage]
     tcp: dict[str, Any]
     lateness_us: float | None
@@ -132,7 +132,8 @@ class _GatheredCopies(Gathered):
         latencies = Latencies.of_table(repetition.histograms, repetition.window, ENTITY)
         hop_counts = hops.of_repetition(repetition)
         values = metrics.of_repetition(repetition, setup, latencies) | tape.of_repetition(repetition, setup)
-        self.drive = self.drive or (tape.drive_of(repetition, setup) if setup.tape else None)
+        drives = set(tape.drives_of(repetition, setup)) if setup.tape else set()
+        self.drive = self.drive or (drives.pop() if len(drives) == 1 else None)
         for metric, name in (("dropped_frames", "dropped"), ("marked_frames", "marked"), ("pauses", "pauses")):
             values[metric] = sum(c.get(name, 0.0) for c in hop_counts.values()) if hop_counts else metrics.NAN
         self.add_values(repetition, values, use, latencies)

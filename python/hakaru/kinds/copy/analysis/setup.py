@@ -21,13 +21,19 @@ class TapeSetup:
     """The tape library that the images are written to."""
 
     drives: int
-    generation: str
+    generations: tuple[str, ...]
+    """Generation of each drive."""
     compression: float
     """Bytes of the initiator for each byte on the tape."""
     filemark_every: int | None
     """Bytes between two filemarks within an image; None if there is none."""
     immediate: bool
     """Whether these filemarks do not wait for the tape."""
+
+    @property
+    def generation(self) -> str:
+        """The generations of the drives, each named once: `lto5`, `lto5, lto6`."""
+        return ", ".join(dict.fromkeys(self.generations))
 
     @property
     def synchronises_every(self) -> int | None:
@@ -142,8 +148,8 @@ def _tape(study: Study) -> TapeSetup | None:
     if writing is None or library is None:
         return None
     return TapeSetup(
-        drives=library.drives,
-        generation=library.generation,
+        drives=library.drive_count,
+        generations=tuple(library.generations),
         compression=library.compression,
         filemark_every=writing.filemark_every,
         immediate=writing.immediate_filemarks,

@@ -10,7 +10,7 @@ full before the tape can start again, the initiator waits, which lowers the rate
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,19 +107,21 @@ def of_image(drive: Drive, tape: TapeSetup, block: int, octets: float, rate: flo
     return motion.plus(of_stretch(drive, rest, stored_rate, stopped=whole > 0))
 
 
-def drive_of(repetition: Repetition, setup: Setup) -> Drive | None:
-    """The parameters of the drives; None if the array did not report them."""
+def drives_of(repetition: Repetition, setup: Setup) -> list[Drive]:
+    """The parameters of each drive; empty if the array did not report them."""
     for engine in repetition.engines:
         drives = (engine.get("found") or {}).get("tape_drives") or []
         if engine.get("node") == setup.destination and drives:
-            first = drives[0]
-            return Drive(
-                float(first["rate_min_bytes_per_s"]),
-                float(first["rate_max_bytes_per_s"]),
-                float(first["buffer_bytes"]),
-                float(first["backhitch_s"]),
-            )
-    return None
+            return [
+                Drive(
+                    float(each["rate_min_bytes_per_s"]),
+                    float(each["rate_max_bytes_per_s"]),
+                    float(each["buffer_bytes"]),
+                    float(each["backhitch_s"]),
+                )
+                for each in drives
+            ]
+    return []
 
 
 def of_repetition(repetition: Repetition, setup: Setup) -> dict[str, float]:
@@ -132,21 +134,24 @@ def of_repetition(repetition: Repetition, setup: Setup) -> dict[str, float]:
     streaming, stops, stored = (
         _sum(repetition, setup, name) for name in ("streaming_ns", "backhitches", "stored_bytes")
     )
-    drive, written = drive_of(repetition, setup), [*_written(repetition)]
+    found = drives_of(repetition, setup)
+    written = [*_written(repetition, found)] if found else []
     marks = [
         s.grown(*repetition.window)
         for _, s in repetition.counters.select(engine="backup", entity="backups", name="synchronisations")
     ]
-    if seconds <= 0 or drive is None or not written or streaming is None or stops is None or stored is None:
+    if seconds <= 0 or not written or streaming is None or stops is None or stored is None:
         return values
     drives = min(setup.jobs, tape.drives)
-    arrival = sum(octets for octets, _ in written) / sum(active for _, active in written)
+    active_s = sum(active for _, _, active in written)
+    arrival = sum(octets for _, octets, _ in written) / active_s
+    native_s = sum(octets / tape.compression / drive.high for drive, octets, _ in written)
     predicted = NO_MOTION
-    for octets, active in written:
+    for drive, octets, active in written:
         predicted = predicted.plus(of_image(drive, tape, setup.block_bytes, octets, octets / active))
     values |= {
         "tape_arrival_mb_per_s": arrival / MB,
-        "tape_native_percent": 100 * arrival / tape.compression / drive.high,
+        "tape_native_percent": 100 * native_s / active_s,
         "tape_streaming_percent": 100 * streaming / 1e9 / seconds / drives,
         "tape_stops_per_min": 60 * stops / seconds / drives,
         "tape_synchronisations_per_min": 60 * sum(marks) / seconds / drives,
@@ -168,11 +173,14 @@ def _sum(repetition: Repetition, setup: Setup, name: str) -> float | None:
     return sum(grown) if grown else None
 
 
-def _written(repetition: Repetition) -> Iterator[tuple[float, float]]:
-    """Bytes that each job wrote, and the time in which it wrote them, without the time of
-    filemarks: to within an interval between samples. A job that wrote nothing is left out.
+def _written(repetition: Repetition, drives: Sequence[Drive]) -> Iterator[tuple[Drive, float, float]]:
+    """The drive of each job, the bytes that the job wrote, and the time in which it wrote them,
+    without the time of filemarks: to within an interval between samples. A job that wrote nothing
+    is left out.
     """
-    for key, series in repetition.counters.select(engine="backup", entity="backup/", name="written_bytes"):
+    jobs = repetition.counters.select(engine="backup", entity="backup/", name="written_bytes")
+    # Names of jobs sort by their numbers, and job i uses drive i mod drives.
+    for i, (key, series) in enumerate(sorted(jobs, key=lambda job: job[0].entity)):
         octets = float(series.value[-1])
         if octets <= 0:
             continue
@@ -181,7 +189,7 @@ def _written(repetition: Repetition) -> Iterator[tuple[float, float]]:
         waited_ns = 0.0 if marks is None else marks.at(end)
         active = (end - start - waited_ns) / 1e9
         if active > 0:
-            yield octets, active
+            yield drives[i % len(drives)], octets, active
 
 
 def _last_at(series: Series, value: float) -> int:
