@@ -65,7 +65,7 @@ pub struct Library {
     pub(super) drives: Vec<Drive>,
     pub(super) slots: Vec<Option<Cartridge>>,
     pub(super) import_export: Vec<Option<Cartridge>>,
-    /// Which of the import and export slots are open.
+    /// Whether each import and export slot is open.
     pub(super) open: Vec<bool>,
     pub(super) moves: u64,
 }

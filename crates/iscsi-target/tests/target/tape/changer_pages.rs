@@ -236,7 +236,7 @@ fn searches_belong_to_their_initiator_and_change_no_barcode() {
     assert_eq!(refused.sense(), Sense::PARAMETER_LIST_LENGTH_ERROR);
     let refused = scene.changer(&[0xb5, 0x05, 0, 0, 0, 9, 0, 0, 0, 255, 0, 0]);
     assert_eq!(refused.sense(), Sense::INVALID_FIELD_IN_CDB);
-    // What was refused, or has no list, leaves the search as it is.
+    // A search that is refused, or has no list, leaves the earlier one as it is.
     scene
         .list(&[0xb6, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0], &[])
         .good();

@@ -1,4 +1,4 @@
-//! What a drive or a changer refuses: for lack of a cartridge, because of its state, or for ever.
+//! Refusals of a drive or a changer: for lack of a cartridge, because of its state, or for ever.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a drive reports of its tape.
+//! Reports of a drive about its tape.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What an initiator learns of others: access rights, reservations, and unit attention conditions.
+//! Reports about other initiators: access rights, reservations, and unit attention conditions.
 
 use hakaru_iscsi_target::{Access, LuAccess, Rule};
 use hakaru_wire::scsi::{ReservationType, ReserveOut};

@@ -1,4 +1,4 @@
-//! What a drive reports of the store of its cartridges: failures, and what a power cut leaves.
+//! Reports of a drive about the store of its cartridges: failures, and the state after a power cut.
 
 use hakaru_iscsi_target::{IoFailure, IoResult};
 
