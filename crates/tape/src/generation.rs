@@ -69,7 +69,7 @@ impl Generation {
         }
     }
 
-    /// Returns the length of the tape, m. ([`crate::timing::Parameters::of`] states the sources.)
+    /// Returns the length of the tape, m. `docs/reference/array.md` states its source.
     #[must_use]
     pub const fn length_m(self) -> u32 {
         match self {

@@ -70,9 +70,7 @@ pub(super) const ROWS: &[Row] = &[
         select(&[0, 0x01, 0x10, 0])
     }),
     row("MODE SENSE of page 1Dh (WORM)", || {
-        let mut scene = Scene::new(&[]);
-        let cdb = [0x1a, 0x08, 0x1d, 0, 255, 0];
-        scene.initiator.run(&mut scene.pair, DRIVES[0], &cdb, 255)
+        Scene::new(&[]).run_in(&[0x1a, 0x08, 0x1d, 0, 255, 0])
     }),
     row("MODE SELECT of page 1Dh (WORM)", || {
         let mut list = vec![0, 0, 0x10, 0, 0x1d, 0x1e, 0x01];
@@ -81,11 +79,9 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row("SECURITY PROTOCOL IN or OUT (encryption)", || {
         let mut scene = Scene::new(&[]);
-        let report = [0xa2, 0x20, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0];
-        let initiator = &mut scene.initiator;
-        let asked = initiator.run(&mut scene.pair, DRIVES[0], &report, 255);
+        let asked = scene.run_in(&[0xa2, 0x20, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0]);
         let set = [0xb5, 0x20, 0, 0x10, 0, 0, 0, 0, 0, 20, 0, 0];
-        let answer = initiator.run_out(&mut scene.pair, DRIVES[0], &set, &[0; 20]);
+        let answer = scene.run_list(&set, &[0; 20]);
         assert_eq!(answer.sense, asked.sense);
         answer
     }),
@@ -113,9 +109,6 @@ fn moving_data() -> Scene {
 
 /// Sends a parameter list with MODE SELECT (6).
 fn select(list: &[u8]) -> Answer {
-    let mut scene = Scene::new(&[]);
     let cdb = [0x15, 0x10, 0, 0, list.len() as u8, 0];
-    scene
-        .initiator
-        .run_out(&mut scene.pair, DRIVES[0], &cdb, list)
+    Scene::new(&[]).run_list(&cdb, list)
 }

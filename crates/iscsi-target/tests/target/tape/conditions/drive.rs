@@ -103,6 +103,19 @@ pub(super) const ROWS: &[Row] = &[
             answer
         },
     ),
+    row(
+        "first WRITE in the zone of the programmable early warning; the block is on the tape",
+        || {
+            let mut scene = Scene::new(&[]);
+            // The device configuration extension, with a zone of 10^6 bytes.
+            let mut list = vec![0, 0, 0x10, 0, 0x50, 0x01, 0, 0x1c, 0, 0x02, 0, 1];
+            list.resize(4 + 32, 0);
+            scene.run_list(&[0x15, 0x10, 0, 0, 36, 0], &list).good();
+            let answer = scene.write(false, BLOCK, &[1; BLOCK as usize]);
+            assert_eq!(scene.position(), 1);
+            answer
+        },
+    ),
     row("WRITE past early warning; the block is on the tape", || {
         let mut scene = until_early_warning();
         let answer = scene.write(false, BLOCK, &[1; BLOCK as usize]);
