@@ -1,5 +1,5 @@
-"""A tape library under the kernel's drivers (st, sg, ch) and the programs that use them: mt, mtx,
-tar and sg3-utils.
+"""A tape library under the kernel's drivers (st, sg, ch) and the programs that use them: mt, mtx
+with its companions, tar and sg3-utils.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ def test_programs_of_a_backup_work_with_the_library(image: Image) -> None:
             await use_fixed_blocks(library)
             await fill(library)
             await rearrange(library)
+            await exchange(library)
+            await describe(library)
+            await reserve(library)
             log = await library.guest.run("dmesg")
             assert not re.search(r"\b(st|ch) \d+:.*(error|failed|timed out|Sense Key)|Call Trace|BUG:", log), log
 
@@ -169,3 +172,73 @@ async def rearrange(library: Library) -> None:
     status = await library.mtx("load 5 1")
     assert re.search(r"Element 1:Full .*VolumeTag = HAK001L5", status), status
     await library.run("mt -f /dev/nst1 rewind; dd if=/dev/nst1 bs=1024 2>/dev/null | sha256sum | cmp - /tmp/written")
+
+
+async def exchange(library: Library) -> None:
+    """Cartridges change places: slots with mtx, a slot and a drive with sg_raw. One is searched."""
+    await library.mtx("unload 1 1")
+    await library.run("mtx -f $CHANGER inventory")
+    status = await library.mtx("exchange 1 3")
+    assert "Storage Element 1:Full :VolumeTag=HAK002L5" in status, status
+    assert "Storage Element 3:Full :VolumeTag=HAK001L5" in status, status
+    status = await library.mtx("exchange 3 1 2")
+    assert "Storage Element 1:Full :VolumeTag=HAK001L5" in status, status
+    assert "Storage Element 2:Full :VolumeTag=HAK002L5" in status, status
+    with pytest.raises(GuestCommandError, match="is Empty"):
+        await library.mtx("exchange 3 1")
+    # From slot 2 into the drive, whose cartridge goes to slot 1.
+    await library.mtx("load 1 0")
+    await library.run("sg_raw $CHANGER a6 00 00 01 04 01 01 00 04 00 00 00")
+    status = await library.run("mtx -f $CHANGER status")
+    assert re.search(r"Element 0:Full \(Storage Element 2 Loaded\):VolumeTag = HAK002L5", status), status
+    assert "Storage Element 1:Full :VolumeTag=HAK001L5" in status, status
+    file, block, flags = await library.state(0)
+    assert (file, block) == (0, 0) and {"BOT", "ONLINE"} <= flags, flags
+    found = await library.run(
+        "printf '%-32s' 'HAK00?L5' >/tmp/template; dd if=/dev/zero bs=8 count=1 >>/tmp/template 2>/dev/null\n"
+        "sg_raw -s 40 -i /tmp/template $CHANGER b6 02 00 00 00 05 00 00 00 28 00 00\n"
+        "sg_raw -r 255 -o /tmp/found $CHANGER b5 10 00 00 00 09 00 00 00 ff 00 00\n"
+        "grep -o 'HAK00.L5' /tmp/found"
+    )
+    assert found.split()[-1] == "HAK001L5" and "HAK002L5" not in found, found
+
+
+async def describe(library: Library) -> None:
+    """Programs describe changer and drives."""
+    loader = await library.run("loaderinfo -f $CHANGER")
+    for name, count in (("Medium Transport", 1), ("Storage", 4), ("Import/Export", 1), ("Data Transfer", 2)):
+        assert re.search(rf"Number of {name} Elements: {count}\b", loader), loader
+    await library.run("scsitape -f /dev/nst0 eod; scsitape -f /dev/nst0 rewind")
+    drive = await library.run("tapeinfo -f /dev/nst0")
+    for line in ("Product ID: 'TAPE LTO-5", "MaxBlock: 16777215", "Ready: yes", "Density Code: 0x58", "BOP: yes"):
+        assert line in drive, drive
+    commands = await library.run("sg_opcodes $CHANGER")
+    for name in ("Exchange medium", "Move medium", "Read element status", "Send volume tag", "Mode select(10)"):
+        assert name in commands, commands
+    assert "Locate(10)" in await library.run("sg_opcodes /dev/nst0")
+    # A descriptor of 52 bytes: LTO-5 is written, and is the default.
+    density = await library.run("sg_raw -r 56 /dev/nst0 44 00 00 00 00 00 00 00 38 00")
+    assert re.search(r"00 36 00 00 58 58 a0", density), density
+    identity = await library.run("sg_vpd --page=di /dev/nst0; sg_vpd --page=di $CHANGER")
+    assert identity.count("designator type: NAA") == 2, identity
+    # 64 flags of 5 bytes, the first one not set. sg_logs decodes the page of tape drives alone.
+    alerts = await library.run("sg_logs --page=0x2e $CHANGER")
+    assert re.search(r"2e 00 01 40 00 01 03 01 +00", alerts), alerts
+
+
+async def reserve(library: Library) -> None:
+    """A persistent reservation of a drive is registered, held, and released."""
+    out = "sg_persist --out --no-inquiry"
+    text = await library.run(
+        f"{out} --register --param-sark=0xabc /dev/nst0\n"
+        f"{out} --reserve --param-rk=0xabc --prout-type=3 /dev/nst0\n"
+        "sg_persist --no-inquiry --read-keys /dev/nst0; sg_persist --no-inquiry --read-reservation /dev/nst0"
+    )
+    assert "1 registered reservation key" in text and "Key=0xabc" in text, text
+    assert "type: Exclusive Access" in text, text
+    text = await library.run(
+        f"{out} --release --param-rk=0xabc --prout-type=3 /dev/nst0\n"
+        f"{out} --register --param-rk=0xabc --param-sark=0 /dev/nst0\n"
+        "sg_persist --no-inquiry --read-keys /dev/nst0"
+    )
+    assert "there are NO registered reservation keys" in text, text

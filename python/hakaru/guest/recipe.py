@@ -124,6 +124,7 @@ RECIPES: Mapping[RecipeName, Recipe] = {
             extra_packages=("mt-st", "mtx", "sg3-utils", "tar", "multipath-tools"),
             extra_programs=(
                 *("mt-st", "mtx", "sg_inq", "sg_logs", "sg_read_attr", "sg_read_block_limits", "tar"),
+                *("loaderinfo", "scsitape", "tapeinfo", "sg_opcodes", "sg_persist", "sg_raw", "sg_vpd"),
                 "multipathd",
             ),
             plugins=("usr/lib/multipath/*.so",),
