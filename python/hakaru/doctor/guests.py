@@ -30,7 +30,8 @@ def check_guests() -> list[Finding]:
 
 def describe(model: NicModel, facts: Facts) -> str:
     """Return the images with which a model can be used, or why none can."""
-    outcomes = {recipe.name: requirements(Nic(model=model), recipe, facts) for recipe in RECIPES.values()}
+    recipes = (recipe for recipe in RECIPES.values() if recipe.of_labs)
+    outcomes = {recipe.name: requirements(Nic(model=model), recipe, facts) for recipe in recipes}
     usable = [name for name, refusal in outcomes.items() if refusal is None]
     if usable:
         return f"usable with guest image {' or '.join(usable)}"

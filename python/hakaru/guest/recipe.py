@@ -82,6 +82,8 @@ class Recipe:
     """Libraries that programs load by themselves: patterns below the root."""
     extra_files: tuple[str, ...] = ()
     """Scripts and other files in addition to FILES: patterns below the root."""
+    of_labs: bool = True
+    """Whether labs can use it. Other ones are for tests."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -152,6 +154,7 @@ RECIPES: Mapping[RecipeName, Recipe] = {
                 *("etc/bacula/scripts/mtx-changer", "etc/bacula/scripts/mtx-changer.conf"),
                 "usr/share/bacula-director/make_sqlite3_tables",
             ),
+            of_labs=False,
         ),
     )
 }
