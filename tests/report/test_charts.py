@@ -18,6 +18,7 @@ from hakaru.report.charts import (
     Size,
     Stack,
     bars,
+    dots,
     heat,
     lines,
     panels,
@@ -28,7 +29,7 @@ from hakaru.report.charts.text import apart, wrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-NAMES = ("lines", "logarithmic", "panels", "bars", "stacks", "heat")
+NAMES = ("lines", "logarithmic", "ended", "panels", "bars", "dots", "stacks", "heat")
 POINTS = [(1.0, 100.0, 90.0, 110.0), (4.0, 300.0, None, None)]
 
 
@@ -100,8 +101,10 @@ def every_chart(size: Size) -> dict[str, Chart]:
     return {
         "lines": curve,
         "logarithmic": lines([Line("a", POINTS)], Axes("x", "ms", y_log=True), size),
+        "ended": lines([Line("a", POINTS), Line("b", POINTS[:1])], Axes("x", "y"), size),
         "panels": panels(curve, curve),
         "bars": bars([Bar("a", 3.0, 2.0, 4.0, "3 MB/s", 5.0, "5"), Bar("b", None, None, None, "")], "x", size),
+        "dots": dots([Bar("a", 3.0, 2.0, 4.0, "3 ms", 5.0, "5"), Bar("b", 300.0, None, None, "300")], "x", size),
         "stacks": stacks([Stack("a", [60, None, 40])], ["x", "y", "z"], "%", size),
         "heat": heat([Cell(0, 0, None, "–", True), Cell(1, 0, 50, "1", False)], ["1", "2"], ["a"], ("x", "y"), size),
     }

@@ -51,11 +51,11 @@ def bars(rows: Sequence[Bar], axis: str, size: Size, most: float | None = None) 
         base = base.encode(yOffset=alt.YOffset("ours:N", sort=[True, False], scale=alt.Scale(paddingOuter=0.15)))
     measured, published = (base.transform_filter(f"datum.ours === {flag}") for flag in ("true", "false"))
     layers = [
-        measured.mark_bar(aria=True, color=OURS, size=13).encode(description="says:N"),
+        measured.mark_bar(aria=True, color=OURS, size=13).encode(alt.Description("says:N")),
         published.mark_bar(filled=False, stroke=THEIRS, strokeWidth=1.4, strokeDash=[4, 2], size=11),
         measured.transform_filter("isValid(datum.low) && datum.high !== datum.low")
         .mark_rule(color=INK)
-        .encode(x=alt.X("low:Q"), x2="high:Q"),
+        .encode(alt.X("low:Q"), alt.X2("high:Q")),
         _text(measured).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=INK, fontWeight=700),
         _text(published).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=THEIRS),
         spacer(-left, width + right),
@@ -71,7 +71,7 @@ def in_words(rows: Sequence[Bar]) -> list[str]:
 
 def _text(chart: alt.Chart) -> alt.Chart:
     """The text at the end of each bar."""
-    return chart.encode(x=alt.X("end:Q"), text="text:N")
+    return chart.encode(alt.X("end:Q"), alt.Text("text:N"))
 
 
 def names(labels: Sequence[Sequence[str]]) -> alt.Y:

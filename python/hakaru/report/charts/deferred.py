@@ -12,6 +12,9 @@ from hakaru.report.charts.theme import theme
 
 def _prepare(altair: Any) -> None:
     altair.data_transformers.consolidate_datasets = False
+    # Otherwise Altair validates every part of a chart when it is made, which takes longer than
+    # drawing. A test validates all kinds of chart.
+    altair.utils.schemapi.disable_debug_mode()
     altair.theme.register("hakaru", enable=True)(theme)
 
 

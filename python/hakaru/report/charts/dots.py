@@ -42,8 +42,8 @@ def dots(rows: Sequence[Bar], axis: str, size: Size) -> alt.LayerChart:
     layers = [
         measured.transform_filter("isValid(datum.low) && datum.high !== datum.low")
         .mark_rule(color=INK, strokeWidth=1.6)
-        .encode(x=alt.X("low:Q"), x2="high:Q"),
-        measured.mark_point(aria=True, filled=True, color=OURS, size=70, opacity=1).encode(description="says:N"),
+        .encode(alt.X("low:Q"), alt.X2("high:Q")),
+        measured.mark_point(aria=True, filled=True, color=OURS, size=70, opacity=1).encode(alt.Description("says:N")),
         published.mark_point(filled=False, stroke=THEIRS, strokeWidth=1.6, size=60, shape="diamond"),
         _text(measured).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX + 4, color=INK, fontWeight=700),
         _text(published).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX + 4, color=THEIRS),
@@ -54,7 +54,7 @@ def dots(rows: Sequence[Bar], axis: str, size: Size) -> alt.LayerChart:
 
 def _text(chart: alt.Chart) -> alt.Chart:
     """The text to the right of each mark and its interval."""
-    return chart.encode(x=alt.X("end:Q"), text="text:N")
+    return chart.encode(alt.X("end:Q"), alt.Text("text:N"))
 
 
 def _ticks(low: float, high: float) -> list[float]:

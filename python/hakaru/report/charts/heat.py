@@ -42,13 +42,14 @@ def heat(
     y = alt.Y("y:Q", axis=_axis(rows, axes[1], AXIS_PX, thins_out=False), scale=_scale(rows))
     chart = chart_of(values)
     shade = alt.Color("percent:Q", scale=alt.Scale(domain=[0, 100], range=[PALEST, OURS]), legend=None)
-    places = chart.encode(x=x, x2="x2:Q", y=y, y2="y2:Q")
+    places = chart.encode(x, alt.X2("x2:Q"), y, alt.Y2("y2:Q"))
     known, unknown = (places.transform_filter(f"{test}(datum.percent)") for test in ("isValid", "!isValid"))
     squares = [
-        known.mark_rect(aria=True, stroke=PAPER, strokeWidth=1.5).encode(color=shade, description="says:N"),
+        known.mark_rect(aria=True, stroke=PAPER, strokeWidth=1.5).encode(shade, alt.Description("says:N")),
         unknown.mark_rect(fill=HAIR, stroke=PAPER, strokeWidth=1.5),
     ]
-    middle = chart.transform_calculate(mx="datum.x + 0.5", my="datum.y + 0.5").encode(x="mx:Q", y="my:Q", text="text:N")
+    middle = chart.transform_calculate(mx="datum.x + 0.5", my="datum.y + 0.5")
+    middle = middle.encode(alt.X("mx:Q"), alt.Y("my:Q"), alt.Text("text:N"))
     texts = [
         middle.transform_filter(f"(datum.percent > {DARK_FROM}) === {dark}").mark_text(fontWeight=700, color=colour)
         for dark, colour in (("true", PAPER), ("false", INK))
@@ -57,7 +58,7 @@ def heat(
     layers = [*kept, spacer(0, size.width + size.labels)]
     if edges := border({(c.column, c.row) for c in cells if c.framed}):
         frame = chart_of(edges).mark_rule(color=ALARM, strokeWidth=3.2, strokeCap="square")
-        layers.append(frame.encode(x="x:Q", y="y:Q", x2="x2:Q", y2="y2:Q"))
+        layers.append(frame.encode(alt.X("x:Q"), alt.Y("y:Q"), alt.X2("x2:Q"), alt.Y2("y2:Q")))
     width = size.width + (0 if size.narrow else size.labels // 2)
     return layered(layers, width, CELL_PX * len(rows), [str(value["says"]) for value in values])
 

@@ -144,7 +144,7 @@ def _line(line: Line, axes: Axes, scales: tuple[alt.X, alt.Y], bottom: float, si
     layers = [chart.mark_line(color=line.colour, strokeWidth=2, strokeDash=list(line.dash))]
     if any(row["low"] is not None for row in rows):
         spans = chart.transform_filter("isValid(datum.low)")
-        layers.append(spans.mark_rule(color=line.colour, strokeWidth=1.2).encode(y="low:Q", y2="high:Q"))
+        layers.append(spans.mark_rule(color=line.colour, strokeWidth=1.2).encode(alt.Y("low:Q"), alt.Y2("high:Q")))
         cap = spans.mark_tick(color=line.colour, size=7, thickness=1.2, orient="horizontal")
         layers += [cap.encode(y=alt.Y(f"{end}:Q")) for end in ("low", "high")]
     if len(rows) <= MARKED_MAX and line.marker != "none":
@@ -158,9 +158,9 @@ def _line(line: Line, axes: Axes, scales: tuple[alt.X, alt.Y], bottom: float, si
             fill=fill,
             strokeWidth=1.6,
         )
-        layers.append(dots.encode(description="says:N"))
+        layers.append(dots.encode(alt.Description("says:N")))
     elif len(rows) <= TOOLTIPS_MAX and line.label and not size.narrow:
-        layers.append(chart.mark_point(aria=True, shape="square", size=60, opacity=0).encode(description="says:N"))
+        layers.append(chart.mark_point(aria=True, shape="square", size=60, opacity=0).encode(alt.Description("says:N")))
     return layers
 
 
@@ -221,7 +221,8 @@ def _labels(series: Sequence[Line], axes: Axes, domain: tuple[float, float], siz
         if line.points[-1][0] < right:
             end = chart_of([{"x": line.points[-1][0], "y": line.points[-1][1]}])
             leader = end.mark_rule(color=line.colour, strokeWidth=0.9, strokeDash=[1, 3])
-            leader = leader.encode(x="x:Q", y="y:Q", x2=alt.value(size.width + 5), y2=alt.value(place))
+            label_end = alt.X2Value(size.width + 5), alt.Y2Value(place)  # type: ignore[no-untyped-call]
+            leader = leader.encode(alt.X("x:Q"), alt.Y("y:Q"), *label_end)
             layers.append(named(leader, classes[id(line)]))
     return layers
 

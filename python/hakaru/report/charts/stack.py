@@ -47,15 +47,15 @@ def stacks(rows: Sequence[Stack], parts: Sequence[str], axis: str, size: Size) -
         ),
     )
     filled = chart.mark_bar(aria=True, size=BAR_PX, stroke=PAPER, strokeWidth=0.8).encode(
-        x2="end:Q",
-        color=alt.Color(
+        alt.X2("end:Q"),
+        alt.Color(
             "part:N",
             scale=alt.Scale(domain=shown, range=list(shades.values())),
             legend=alt.Legend(columns=columns, offset=6),
         ),
-        description="says:N",
+        alt.Description("says:N"),
     )
-    written = chart.transform_filter(f"datum.share >= {WRITTEN_FROM}").encode(x="middle:Q", text="text:N")
+    written = chart.transform_filter(f"datum.share >= {WRITTEN_FROM}").encode(alt.X("middle:Q"), alt.Text("text:N"))
     layers = [named(filled, "keep")]
     for dark in (True, False):
         of_shade = [name for place, name in enumerate(shown) if (place % 2 == 0) is dark]
