@@ -21,8 +21,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from babel import Locale
 from babel.messages.pofile import read_po
-from babel.numbers import format_decimal
+from babel.numbers import NumberPattern, format_decimal, parse_pattern
 
 from hakaru import kind
 from hakaru.errors import EnvironmentError_
@@ -127,6 +128,21 @@ def has(message: str) -> bool:
     return message in catalogue("en")
 
 
+@functools.cache
+def _locale(language: str) -> Locale:
+    return Locale.parse(language)
+
+
+@functools.cache
+def _pattern(written: str) -> NumberPattern:
+    return parse_pattern(written)
+
+
+def _formatted(value: float, pattern: str, language: str) -> str:
+    # Babel would parse both again for every number, which takes longer than the number itself.
+    return format_decimal(value, _pattern(pattern), locale=_locale(language))
+
+
 def number(value: float | None, language: str = "en") -> str:
     """A number to three significant digits, with all digits before the decimal point: 2,316, 47.2,
     0.0312; `–` for None, NaN and infinities.
@@ -136,10 +152,10 @@ def number(value: float | None, language: str = "en") -> str:
     if value is None or not math.isfinite(value):
         return MISSING
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e6):
-        return format_decimal(value, "#,##0", locale=language)
+        return _formatted(value, "#,##0", language)
     size = abs(value)
     decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else max(2, 2 - math.floor(math.log10(size)))
-    return format_decimal(value, "#,##0." + "0" * decimals if decimals else "#,##0", locale=language)
+    return _formatted(value, "#,##0." + "0" * decimals if decimals else "#,##0", language)
 
 
 def tenths(value: float | None, language: str = "en") -> str:
@@ -148,7 +164,7 @@ def tenths(value: float | None, language: str = "en") -> str:
     """
     if value is None or not math.isfinite(value):
         return MISSING
-    return format_decimal(value, "#,##0.0", locale=language)
+    return _formatted(value, "#,##0.0", language)
 
 
 def percent(value: float | None) -> str:
