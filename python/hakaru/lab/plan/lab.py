@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -183,10 +184,30 @@ class LabPlan:
         )
 
 
+class _Itself:
+    """A spec as a key that equals only itself, because a spec with links has no hash."""
+
+    def __init__(self, spec: LabSpec) -> None:
+        self.spec = spec
+
+    def __hash__(self) -> int:
+        return id(self.spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.spec is self.spec
+
+
 def plan_lab(spec: LabSpec) -> LabPlan:
     """Plan a lab. Raises ImpossibleLabError (a UsageError), which says what to change, if it cannot
     be built.
     """
+    return _plan(_Itself(spec))
+
+
+# The checks of each point of a study ask for the plan of its lab several times.
+@lru_cache(maxsize=8)
+def _plan(key: _Itself) -> LabPlan:
+    spec = key.spec
     if spec.device is not None:
         if spec.load_guest is not None:
             raise ImpossibleLabError(
