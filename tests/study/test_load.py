@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +50,12 @@ def place_of(text: str, part: str) -> str:
 def test_every_shipped_study_loads_by_its_folders_name() -> None:
     for name in study_paths():
         assert load(name).study.id == name
+
+
+def test_only_the_kind_that_a_study_names_is_imported() -> None:
+    program = "import sys\nfrom hakaru.study import load\nload('vm-sweep')\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(re.findall(r"hakaru\.kinds\.\w+\.study\b", done.stdout)) == {"hakaru.kinds.vms.study"}
 
 
 def test_unknown_study_names_the_nearest() -> None:

@@ -1,7 +1,7 @@
 """`load:` of a study: the union of the loads of all installed kinds.
 
 Kinds are looked up when a study is validated, not when this module is imported, because their loads
-are made of this package's parts.
+are made of this package's parts. Of these, only the kind that the study names is imported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Load(Part):
 
 
 def load_models() -> dict[str, type[Load]]:
-    """Kind → the model of its load, of every kind that a study may name."""
+    """Kind → the model of its load, of every kind that a study may name. Imports all of them."""
     return {name: study_kind.study.load for name, study_kind in kind.of_studies().items()}
 
 
@@ -46,23 +46,24 @@ class _ByKind:
 
 
 def _validate(written: Any) -> Load:
-    models = load_models()
-    if isinstance(written, Load) and type(written) in models.values():
+    kinds = kind.of_studies()
+    if isinstance(written, Load) and written.kind in kinds and type(written) is kinds[written.kind].study.load:
         return written
     name = written.get("kind") if isinstance(written, dict) else None
     if not isinstance(written, dict):
-        raise PydanticCustomError("load", "a load needs a kind", {"hint": f"write `kind:`, {_one_of(models)}"})
+        raise PydanticCustomError("load", "a load needs a kind", {"hint": f"write `kind:`, {_one_of(kinds)}"})
     if "kind" not in written:
         raise _kind_error("missing", written)
-    if name not in models:
-        hint = did_you_mean(str(name), models, f"installed kinds are {', '.join(sorted(models))}")
+    if name not in kinds:
+        hint = did_you_mean(str(name), kinds, f"installed kinds are {', '.join(sorted(kinds))}")
         error = PydanticCustomError("load_kind", "no kind of study named {name}", {"name": repr(name), "hint": hint})
         raise _kind_error(error, name)
-    return models[str(name)].model_validate(written)
+    model: type[Load] = kinds[str(name)].study.load
+    return model.model_validate(written)
 
 
-def _one_of(models: Collection[str]) -> str:
-    return f"one of {', '.join(sorted(models))}"
+def _one_of(kinds: Collection[str]) -> str:
+    return f"one of {', '.join(sorted(kinds))}"
 
 
 def _kind_error(error: PydanticCustomError | str, given: Any) -> ValidationError:

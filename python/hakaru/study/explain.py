@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -59,13 +60,18 @@ def explain(data: Any, model: type[BaseModel], error: ValidationError) -> Iterat
         yield explained
 
 
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
 def _unnamed(model: type[BaseModel], data: Any, errors: Sequence[ErrorDetails]) -> list[Path_]:
     """Mappings from names to parts of the study that hold the fields of a single part instead."""
     found: list[Path_] = []
     for error in errors:
         path = _path_in(data, error["loc"])
         if error["type"] == "model_type" and len(path) > 1 and path[:-1] not in found:
-            known = known_keys(model.model_json_schema(), path, data)
+            known = known_keys(_schema(model), path, data)
             if path[-1] in known and set(value_at(data, path[:-1])) <= set(known):
                 found.append(path[:-1])
     return found
@@ -81,7 +87,7 @@ def _without_name(path: Path_, fields: dict[str, Any]) -> Explained:
 def _explain(data: Any, model: type[BaseModel], error: ErrorDetails, types: Sequence[str]) -> Explained:
     path = _path_in(data, error["loc"])
     if error["type"] == "extra_forbidden":
-        known = known_keys(model.model_json_schema(), path[:-1], data)
+        known = known_keys(_schema(model), path[:-1], data)
         return Explained(path, True, f"{dotted(path)}: unknown field", did_you_mean(str(path[-1]), known))
     if error["type"] == "missing":
         missing = error["loc"][-1]
@@ -176,7 +182,7 @@ def _limit(error: ErrorDetails, value: Any) -> str | None:
 
 def _example(model: type[BaseModel], path: Path_, data: Any) -> tuple[str, list[str]]:
     """`{percent: 1}` for a value where fields are needed, and the names of all fields."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     members = _members(schema, path, data)
     fields = {key: value for member in members for key, value in member.get("properties", {}).items()}
     needed = [key for member in members for key in member.get("required", ())] or list(fields)[:1]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from hakaru import kind
 from hakaru.lab.model import LabSpec
@@ -226,7 +226,17 @@ class Study(Part):
         """Return the study with changes as plain data, not validated. Raises
         `variables.PlaceError`.
         """
-        return apply(self.written, changes, lambda path, data: known_keys(_schema(), path, data))
+        return apply(self.written, changes, self._known_keys)
+
+    def _known_keys(self, path: tuple[str | int, ...], data: Any) -> list[str]:
+        """Fields of the part at a path; of the load, those of this study's kind, so that no other
+        kind is imported.
+        """
+        if not path:
+            return sorted(Study.model_fields)
+        name = str(path[0])
+        part: Any = type(self.load) if name == "load" else Study.model_fields[name].annotation
+        return known_keys(_schema(part), path[1:], data[name])
 
     def at(self, factors: Mapping[str, Level]) -> Study:
         """Return the study at a point. Raises as `changed`."""
@@ -234,8 +244,8 @@ class Study(Part):
 
 
 @cache
-def _schema() -> dict[str, Any]:
-    return Study.model_json_schema()
+def _schema(part: Any) -> dict[str, Any]:
+    return TypeAdapter(part).json_schema()
 
 
 def quick_form(study: Study) -> Study:
