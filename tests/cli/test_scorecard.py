@@ -19,12 +19,14 @@ from hakaru.errors import UsageError
 from hakaru.report import scorecard_page
 from hakaru.report.scorecard_keep import MARK
 from hakaru.report.scorecard_page import EXPLAINED_PERCENT, HEADER, cells, columns, is_large, markdown
-from hakaru.study import load, study_paths
+from hakaru.study import study_paths
 from hakaru.study.model import Measure
+
+from tests.study.shipped import shipped, with_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "scorecard.md"
-NAMES = [name for name in sorted(study_paths()) if load(name).study.reference]
+NAMES = with_reference()
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -37,7 +39,7 @@ def test_newest_run_is_compared(invented_run: Path, capsys: pytest.CaptureFixtur
     assert f"run {invented_run.name}, quick form, 6 of 23 points" in text
     assert "median error" in text
     assert "has changed" not in text
-    for row in card(load("vm-sweep"), invented_run).scorecard["rows"]:
+    for row in card(shipped("vm-sweep"), invented_run).scorecard["rows"]:
         assert cells(row)[1] in text
 
 
@@ -49,7 +51,7 @@ def test_json_has_the_rows_and_the_run(invented_run: Path, capsys: pytest.Captur
 
 
 def test_warnings_of_the_points_are_counted(invented_run: Path) -> None:
-    found: Any = card(load("vm-sweep"), invented_run)
+    found: Any = card(shipped("vm-sweep"), invented_run)
     points = summarise(invented_run)["points"]
     names = {c["caveat"] for p in points for c in p["caveats"] if c["severity"] == "warning"}  # type: ignore[union-attr]
     assert set(found.run.warnings) == names
@@ -87,7 +89,7 @@ def test_change_of_the_study_after_the_run_is_reported(
 
 @pytest.mark.parametrize("field", ["time", "warmup", "sample_interval"])
 def test_change_of_the_measuring_times_after_the_run_is_reported(field: str, invented_run: Path) -> None:
-    loaded = load("vm-sweep")
+    loaded = shipped("vm-sweep")
     assert loaded.study.quick is not None and loaded.study.quick.measure is not None
     as_written = loaded.study.quick.measure.model_dump(mode="json")
     measure = Measure.model_validate(as_written | {field: "17 s"})
@@ -102,7 +104,7 @@ def test_repetitions_chosen_by_the_command_are_no_change_of_the_study(invented_r
         described = json.loads((run / f"{name}.json").read_text())
         changed = {key: (described.get(key) or {}) | value for key, value in change.items()}
         (run / f"{name}.json").write_text(json.dumps(described | changed))
-    assert not is_changed(RunData.read(run), load("vm-sweep").study)
+    assert not is_changed(RunData.read(run), shipped("vm-sweep").study)
 
 
 def test_note_that_was_added_after_the_run_is_shown(
@@ -171,7 +173,7 @@ def test_page_has_the_rows_of_the_study(name: str) -> None:
     here.
     """
     page = parts(PAGE.read_text())
-    expected = parts(markdown([card(load(name), None)]))
+    expected = parts(markdown([card(shipped(name), None)]))
     assert [[row[i] for i in (0, 1, 5)] for row in page[name]] == [
         [row[i] for i in (0, 1, 5)] for row in expected[name]
     ]
@@ -179,7 +181,7 @@ def test_page_has_the_rows_of_the_study(name: str) -> None:
 
 
 def test_every_large_error_is_listed(invented_run: Path) -> None:
-    invented: Any = card(load("vm-sweep"), invented_run)
+    invented: Any = card(shipped("vm-sweep"), invented_run)
     large = [row for row in invented.scorecard["rows"] if is_large(row)]
     listed = [part for heading, part in parts(markdown([invented])).items() if heading.startswith("Errors above")]
     assert len(listed[0]) == len(large)
@@ -187,13 +189,13 @@ def test_every_large_error_is_listed(invented_run: Path) -> None:
 
 def test_numbers_of_all_studies_are_counted_together(invented_run: Path) -> None:
     """Whether a study's part is new or kept from the earlier page, its numbers count the same."""
-    measured: Any = card(load("vm-sweep"), invented_run)
-    other = card(load("long-distance"), None)
+    measured: Any = card(shipped("vm-sweep"), invented_run)
+    other = card(shipped("long-distance"), None)
     page = markdown([measured, other])
     first, second, total = parts(page)["Overview"]
     assert total[:2] == ["all", str(int(first[1]) + int(second[1]))]
     assert total[-1] == first[-1]
-    kept = parts(markdown([card(load("vm-sweep"), None), other], page))["Overview"]
+    kept = parts(markdown([card(shipped("vm-sweep"), None), other], page))["Overview"]
     assert kept[-1] == total
     assert float(total[-2].removesuffix(" %")) == pytest.approx(measured.scorecard["median_error_percent"], abs=0.06)
 
@@ -204,7 +206,7 @@ def test_numbers_of_all_studies_are_counted_together(invented_run: Path) -> None
 def test_studies_without_a_run_keep_their_parts_of_the_page(invented_run: Path) -> None:
     """The page as it is has a run of every study. Here, only vm-sweep has one."""
     earlier = PAGE.read_text()
-    cards = [card(load(name), invented_run if name == "vm-sweep" else None) for name in NAMES]
+    cards = [card(shipped(name), invented_run if name == "vm-sweep" else None) for name in NAMES]
     page = markdown(cards, earlier)
     before, after = parts(earlier), parts(page)
     for name in set(NAMES) - {"vm-sweep"}:
@@ -217,7 +219,7 @@ def test_studies_without_a_run_keep_their_parts_of_the_page(invented_run: Path) 
                 row for row in before[heading] if row[0] == name
             ]
     assert [row[0] for row in after["Overview"]] == [*NAMES, "all"]
-    assert after["vm-sweep"] == parts(markdown([card(load("vm-sweep"), invented_run)]))["vm-sweep"]
+    assert after["vm-sweep"] == parts(markdown([card(shipped("vm-sweep"), invented_run)]))["vm-sweep"]
     assert markdown(cards, page) == page
 
 
@@ -233,12 +235,12 @@ def test_part_that_does_not_show_the_study_as_it_is_now_is_not_kept(
     name: str, damage: Callable[[str], str], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message.format(name=name)) as raised:
-        markdown([card(load(name), None)], damage(PAGE.read_text()))
+        markdown([card(shipped(name), None)], damage(PAGE.read_text()))
     assert raised.value.hint == f"run it: `hakaru run {name}`"
 
 
 def test_study_that_the_page_lacks_is_added_and_one_without_a_run_stays_so() -> None:
-    first, *others = (card(load(name), None) for name in NAMES)
+    first, *others = (card(shipped(name), None) for name in NAMES)
     page = markdown(others)
     assert f"\n## {first.study.id}\n" not in page
     assert markdown([first, *others], page) == markdown([first, *others])
@@ -249,4 +251,4 @@ def test_page_of_which_a_part_about_the_study_is_lost_is_refused() -> None:
     page = PAGE.read_text()
     without = page[: page.index(f"\n## {name}\n")] + page[page.index("\n## ", page.index(f"\n## {name}\n") + 1) :]
     with pytest.raises(UsageError, match=f"shows no run of {name}"):
-        markdown([card(load(name), None)], without)
+        markdown([card(shipped(name), None)], without)

@@ -12,10 +12,12 @@ from hakaru.engine import contract
 from hakaru.kinds.vms.configure import initiator_configs, lab_units
 from hakaru.lab.plan import plan_lab
 from hakaru.run.configure import array_configs, is_loopback, seed_of
-from hakaru.study import expand, load
+from hakaru.study import expand
 from hakaru.study.model import Factors
 
-STUDY = load("vm-sweep").study
+from tests.study.shipped import shipped
+
+STUDY = shipped("vm-sweep").study
 LAB = plan_lab(STUDY.lab)
 EXPANDED = expand(STUDY)
 
@@ -67,7 +69,7 @@ def test_seeds_differ_by_vm_and_repetition_and_are_reproducible() -> None:
 
 
 def test_array_has_the_studys_pools_and_their_thin_lus() -> None:
-    expanded = expand(load("noisy-neighbour").study)
+    expanded = expand(shipped("noisy-neighbour").study)
     turn = next(r for r in expanded.repetitions if r.point.factors == {"resource": "pool", "neighbour": "alone"})
     (config,) = array_configs(expanded, turn, plan_lab(expanded.study.lab)).values()
     assert [(pool.name, pool.page_bytes, len(pool.groups)) for pool in config.pools] == [

@@ -13,12 +13,13 @@ from hakaru.run.site_file import load_site
 from hakaru.study import expand, load
 
 from tests.run.conftest import STUDY
+from tests.study.shipped import shipped
 
 MIB = 1 << 20
 
 
 def test_plan_counts_memory_for_a_frame_ring_per_fabric_interface() -> None:
-    study = load("vm-sweep").study
+    study = shipped("vm-sweep").study
     labs = {kind: plan_lab(study.lab.model_copy(update={"backend": kind})) for kind in ("fabric", "kernel")}
     assert labs["fabric"].fabric_node and not labs["kernel"].fabric_node
     estimates = {kind: estimate(expand(study), lab) for kind, lab in labs.items()}
@@ -28,7 +29,7 @@ def test_plan_counts_memory_for_a_frame_ring_per_fabric_interface() -> None:
 
 
 def test_plan_counts_memory_and_time_of_guests() -> None:
-    study = load("initiators").study
+    study = shipped("initiators").study
     lab = plan_lab(study.lab)
     estimates = {
         name: estimate(expand(study, only={"initiator": {name}, "vms": {"4"}}), lab)
@@ -40,7 +41,7 @@ def test_plan_counts_memory_and_time_of_guests() -> None:
 
 
 def test_more_guests_than_the_memory_holds_are_refused_by_point_and_take_no_memory() -> None:
-    study = load("forwarding").study
+    study = shipped("forwarding").study
     expanded = expand(study, only={"nic": {"virtio-net"}, "beside": {"2", "3", "4"}})
     facts = Facts(
         (10, 0, 2),
@@ -60,11 +61,11 @@ def test_more_guests_than_the_memory_holds_are_refused_by_point_and_take_no_memo
 
 
 def test_plan_shows_the_topology_with_impairments() -> None:
-    study = load("long-distance").study
+    study = shipped("long-distance").study
     expanded = expand(study, only={"rtt": {"20 ms"}, "settings": {"parameters"}})
     lab = plan_lab(expanded.at(expanded.points[0]).lab)
     assert topology(lab) == ["  initiator - simulator: 1 Gbit/s", "  target - simulator: 1 Gbit/s, delay 10 ms"]
-    lab = plan_lab(load("backup-mismatch").study.lab)
+    lab = plan_lab(shipped("backup-mismatch").study.lab)
     assert "  core - edge: 10 Gbit/s" in topology(lab)
     assert "  vtl - edge: 1 Gbit/s" in topology(lab)
 
@@ -76,7 +77,7 @@ def test_plan_of_a_site_names_its_equipment(tmp_path: Path) -> None:
         "lus: [{portal: '192.0.2.10:3260', target_name: iqn.2011-10.example:a, lun: 0}]\n"
         "load_hosts: [{name: kvm-1, ssh: kvm-1.example}, {name: local}]\n"
     )
-    shown = lines(expand(load("vm-sweep").study), None, {}, site=load_site(path))
+    shown = lines(expand(shipped("vm-sweep").study), None, {}, site=load_site(path))
     place = shown.index("site: 'our array'")
     lu = "  LU 0 of iqn.2011-10.example:a at 192.0.2.10:3260, read only"
     assert shown[place : place + 3] == ["site: 'our array'", lu, "load from: kvm-1, local"]
@@ -89,6 +90,6 @@ def test_plan_prints_rates_in_bits_so_that_a_mistaken_unit_is_seen(tmp_path: Pat
     expanded = expand(load(str(tmp_path / "study.yaml")).study)
     shown = lines(expanded, plan_lab(expanded.study.lab), {})
     assert "links: 8 Gbit/s: host_link; 100 Mbit/s: array_link" in shown
-    linked = load("backup-mismatch").study
+    linked = shipped("backup-mismatch").study
     assert link_rates(linked).startswith("10 Gbit/s: ") and "1 Gbit/s: " in link_rates(linked)
-    assert link_rates(load("forwarding").study) == ""
+    assert link_rates(shipped("forwarding").study) == ""

@@ -20,7 +20,9 @@ from hakaru.study import expand, load
 from hakaru.study.variables import Change
 from hakaru.study.watch import Watch
 
-STUDY = load("vm-sweep").study
+from tests.study.shipped import shipped
+
+STUDY = shipped("vm-sweep").study
 ONE_PATH = {"paths": {"1"}}
 READ_ONLY = STUDY.changed([Change(f"load.patterns.{name}.read_percent", 100) for name in load_at(STUDY).patterns])
 

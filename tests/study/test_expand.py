@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from hakaru.kinds.vms.load import load_at
-from hakaru.study import Study, expand, load
+from hakaru.study import Study, expand
 from hakaru.study.model import Factors, Measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-BASE = load("vm-sweep").study
+from tests.study.shipped import shipped
+
+BASE = shipped("vm-sweep").study
 PATTERNS = st.lists(st.sampled_from(sorted(load_at(BASE).patterns)), min_size=1, max_size=2, unique=True)
 LEVELS = st.lists(st.integers(1, 40), min_size=1, max_size=6, unique=True)
 
@@ -92,7 +94,7 @@ def test_quick_form_replaces_points_and_times() -> None:
 
 
 def test_described_study_holds_the_published_rows_and_the_order() -> None:
-    loaded = load("vm-sweep")
+    loaded = shipped("vm-sweep")
     expanded = expand(loaded.study, quick=True)
     described = expanded.describe(loaded.tables)
     assert described["reference"][0]["rows"][3]["iops"] == 3280

@@ -6,12 +6,13 @@ import copy
 from typing import Any
 
 import pytest
-from hakaru.study import load
 from hakaru.study.consistency import problems
 from hakaru.study.model import Study
 from pydantic import ValidationError
 
-WRITTEN = load("vm-sweep").study.written
+from tests.study.shipped import shipped
+
+WRITTEN = shipped("vm-sweep").study.written
 GIB = "1 GiB"
 
 

@@ -10,11 +10,13 @@ from hakaru.engine import contract
 from hakaru.lab.plan import plan_lab
 from hakaru.run.configure import watch_config
 from hakaru.run.plan import estimate
-from hakaru.study import Expanded, Study, expand, load
+from hakaru.study import Expanded, Study, expand
 from hakaru.study.watch import Watch
 from pydantic import ValidationError
 
-STUDY = load("vm-sweep").study
+from tests.study.shipped import shipped
+
+STUDY = shipped("vm-sweep").study
 GIB = 1 << 30
 
 
