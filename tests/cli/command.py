@@ -12,15 +12,18 @@ from pathlib import Path
 from unittest.mock import patch
 
 from hakaru.cli import main
+from hakaru.lab import sandbox
 from hakaru.report import render
 from hakaru.wording import LANGUAGES
 
 
 def run_here(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command; return its exit code and output."""
+    """Run a command that builds no lab; return its exit code and output."""
     words = [str(argument) for argument in arguments]
     stdout, stderr = io.StringIO(), io.StringIO()
-    with patch.dict(os.environ, environment), redirect_stdout(stdout), redirect_stderr(stderr):
+    # A lab would replace this process by its own.
+    no_lab = patch.object(sandbox, "enter", side_effect=AssertionError("this command builds a lab"))
+    with patch.dict(os.environ, environment), no_lab, redirect_stdout(stdout), redirect_stderr(stderr):
         code = main(words)
     return subprocess.CompletedProcess(words, code, stdout.getvalue(), stderr.getvalue())
 

@@ -20,12 +20,12 @@ from tests.fixtures.make_run import make_run
 ROOT = Path(__file__).parents[2]
 
 
-def hakaru(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+def hakaru(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "hakaru.cli", *arguments],
         capture_output=True,
         text=True,
-        cwd=cwd,
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment},
         timeout=120,
         check=False,
@@ -86,17 +86,19 @@ def test_wrong_usage_ends_with_2_and_a_hint(runs: Path, arguments: list[str], ex
     assert hint
 
 
-def test_bad_study_file_names_line_and_column(tmp_path: Path) -> None:
+def test_bad_study_file_names_line_and_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "studies" / "vm-sweep" / "study.yaml").read_text().replace("  hosts: 4", "  host: 4")
     (tmp_path / "study.yaml").write_text(text)
-    message, hint = error_of(hakaru("plan", "./study.yaml", cwd=tmp_path), 2)
+    monkeypatch.chdir(tmp_path)
+    message, hint = error_of(run_here("plan", "./study.yaml"), 2)
     line = text[: text.index("  host: 4")].count("\n") + 1
     assert message == f"study.yaml:{line}:3: lab.host: unknown field"
     assert hint == "did you mean 'hosts'?"
 
 
-def test_plan_lists_points_and_changes_nothing(tmp_path: Path) -> None:
-    result = hakaru("plan", str(ROOT / "studies" / "vm-sweep"), "--quick", "--json", cwd=tmp_path)
+def test_plan_lists_points_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run_here("plan", ROOT / "studies" / "vm-sweep", "--quick", "--json")
     plan = json.loads(result.stdout)
     assert sorted(plan["order"]) == sorted(f"{p['point']}-{r}" for p in plan["points"] for r in (1, 2))
     assert plan["estimate"]["seconds"] > 0
@@ -108,7 +110,7 @@ def test_plan_refuses_an_unknown_preset_with_its_place(tmp_path: Path) -> None:
     shutil.copytree(shipped, tmp_path / "vm-sweep")
     file = tmp_path / "vm-sweep" / "study.yaml"
     file.write_text(file.read_text().replace("name: jdsf-2011}", "name: jdsf2011}"))
-    message, hint = error_of(hakaru("plan", str(file), cwd=tmp_path), 2)
+    message, hint = error_of(run_here("plan", file), 2)
     line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "jdsf2011" in text)
     assert message.startswith(f"{file}:{line}:")
     assert "there is no preset 'jdsf2011'; did you mean 'jdsf-2011'?" in f"{message} {hint}"
@@ -119,8 +121,9 @@ def test_seed_decides_the_order() -> None:
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_studies_lists_vm_sweep_from_any_directory(tmp_path: Path) -> None:
-    listed = json.loads(hakaru("studies", "--json", cwd=tmp_path).stdout)
+def test_studies_lists_vm_sweep_from_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = json.loads(run_here("studies", "--json").stdout)
     assert "vm-sweep" in [s["id"] for s in listed]
 
 
@@ -145,8 +148,9 @@ def test_report_writes_self_contained_html_to_the_given_folder(runs: Path, tmp_p
 
 def test_query_prints_json_lines_and_csv(runs: Path) -> None:
     sql = "SELECT point, metric, n FROM metrics WHERE metric = 'iops' ORDER BY point"
-    as_json = [json.loads(line) for line in hakaru("query", sql, "--json", HAKARU_RUNS=str(runs)).stdout.splitlines()]
-    as_csv = list(csv.DictReader(io.StringIO(hakaru("query", sql, "--csv", HAKARU_RUNS=str(runs)).stdout)))
+    printed = {form: run_here("query", sql, form, HAKARU_RUNS=str(runs)).stdout for form in ("--json", "--csv")}
+    as_json = [json.loads(line) for line in printed["--json"].splitlines()]
+    as_csv = list(csv.DictReader(io.StringIO(printed["--csv"])))
     assert [r["point"] for r in as_json] == [r["point"] for r in as_csv] == [f"p{i:02}" for i in range(1, 7)]
 
 

@@ -73,7 +73,7 @@ def test_frames_pass_the_equipment_and_no_other_interface(tmp_path: Path, loop: 
     ],
 )
 def test_impossible_ports_are_refused(hakaru: Hakaru, tmp_path: Path, ports: dict[str, object], words: str) -> None:
-    result = hakaru.run("run", str(study(tmp_path)), "--site", str(site(tmp_path, **ports)))
+    result = hakaru.ask("run", str(study(tmp_path)), "--site", str(site(tmp_path, **ports)))
     assert result.returncode == 2 and words in result.stderr, result.stderr
 
 
@@ -81,13 +81,13 @@ def test_equipment_needs_a_site_and_a_site_needs_ports_and_equipment(hakaru: Hak
     without = hakaru.run("run", str(study(tmp_path)))
     assert without.returncode == 2 and "is existing equipment" in without.stderr and "--site" in without.stderr
     lab = written(tmp_path / "lab", load=SLOW)
-    built = hakaru.run("run", str(lab), "--site", str(site(tmp_path)))
+    built = hakaru.ask("run", str(lab), "--site", str(site(tmp_path)))
     assert built.returncode == 2 and "has the device `bridge`, which is built in a lab" in built.stderr
     lus = tmp_path / "lus.yaml"
     lu = {"portal": "192.0.2.1:3260", "target_name": "iqn.2011-10.example:x", "lun": 0}
     lus.write_text(json.dumps({"format": 1, "name": "array", "lus": [lu]}))
-    other = hakaru.run("run", str(study(tmp_path)), "--site", str(lus))
+    other = hakaru.ask("run", str(study(tmp_path)), "--site", str(lus))
     assert other.returncode == 2 and "has no `ports`" in other.stderr
     lus.write_text(json.dumps({"format": 1, "name": "nothing"}))
-    empty = hakaru.run("run", str(study(tmp_path)), "--site", str(lus))
+    empty = hakaru.ask("run", str(study(tmp_path)), "--site", str(lus))
     assert empty.returncode == 2 and "none of `lus`, `ports` and `share`" in empty.stderr

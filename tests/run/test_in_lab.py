@@ -193,7 +193,7 @@ def test_full_disk_ends_with_exit_code_3_and_keeps_only_complete_repetitions(
 
 def test_impossible_lab_ends_with_exit_code_2_and_names_the_place(hakaru: Hakaru, study: Path) -> None:
     study.write_text(study.read_text().replace("hosts: 1", "hosts: 2000"))
-    result = hakaru.run("run", str(study))
+    result = hakaru.ask("run", str(study))
     assert result.returncode == 2
     assert "study.yaml:8:10: lab.hosts: this lab cannot be built: 2000 hosts are more than 256" in result.stderr
     assert "hint:" in result.stderr

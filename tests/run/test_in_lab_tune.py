@@ -119,7 +119,7 @@ def test_real_target_is_tuned_with_initiator_knobs_and_only_read_unless_expendab
     hakaru: Hakaru, array: LoopbackArray, tmp_path: Path
 ) -> None:
     site = site_of(tmp_path, array.portal, array.target_name, 0)
-    refused = hakaru.run("tune", "--target", str(site), "--op", "write", *FIRST)
+    refused = hakaru.ask("tune", "--target", str(site), "--op", "write", *FIRST)
     assert refused.returncode == 2 and "expendable" in refused.stderr
     reader, tuning = tuned(hakaru, "--target", str(site), *FIRST)
     run = reader.read("run.json")

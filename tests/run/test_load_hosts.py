@@ -207,7 +207,7 @@ def test_lost_machine_ends_the_run_with_exit_code_7_and_keeps_finished_repetitio
 
 def run_with(hakaru: Hakaru, study: Path, site: Path) -> subprocess.CompletedProcess[str]:
     """Run a study that cannot begin, and check that it leaves nothing."""
-    result = hakaru.run("run", str(study), "--site", str(site), "--report", "none")
+    result = hakaru.ask("run", str(study), "--site", str(site), "--report", "none")
     assert result.returncode == 3, result.stderr
     assert "hint: " in result.stderr and "Traceback" not in result.stderr
     assert "load host kvm-2" in result.stderr
@@ -293,7 +293,7 @@ def test_doctor_states_engine_processors_and_clock_of_every_host(hakaru: Hakaru,
     machines.hosts.append({"name": "local"})
     site = machines.site()
     moved(machines)
-    result = hakaru.run("doctor", "--site", str(site), "--json")
+    result = hakaru.ask("doctor", "--site", str(site), "--json")
     assert result.returncode == 0, result.stdout
     found = [f["what"] for f in json.loads(result.stdout) if f["name"] == "load host"]
     assert len(found) == 3
@@ -304,7 +304,7 @@ def test_doctor_states_engine_processors_and_clock_of_every_host(hakaru: Hakaru,
         assert match is not None, text
         assert abs(float(match[1]) - ahead_ms) <= float(match[2]) + 0.001
     machines.engines["kvm-1"].unlink()
-    result = hakaru.run("doctor", "--site", str(site))
+    result = hakaru.ask("doctor", "--site", str(site))
     assert result.returncode == 3
     assert "fail  load host: kvm-1 (kvm-1): there is no engine for Linux" in result.stdout
     assert "ok    load host: kvm-2" in result.stdout
