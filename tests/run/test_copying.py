@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.report.points_table import print_summary
 from hakaru.store import RunReader
 
 from tests.run.conftest import Hakaru, LoopbackArray
@@ -56,13 +58,32 @@ measure: {repetitions: 1, sample_interval: 100 ms}
 """
 
 
-@pytest.fixture
-def copy_study(tmp_path: Path) -> Path:
-    """Write a study of three points of some seconds each."""
-    path = tmp_path / "copy" / "study.yaml"
+@dataclass(frozen=True)
+class Copied:
+    """A run of the study: its output and its directory."""
+
+    events: list[dict[str, Any]]
+    stderr: str
+    reader: RunReader
+
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Case → record."""
+        return {record["factors"]["case"]: record for record in self.reader.repetitions()}
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Copied:
+    """Run a study of three points of some seconds each."""
+    folder = tmp_path_factory.mktemp("copied")
+    path = folder / "copy" / "study.yaml"
     path.parent.mkdir()
     path.write_text(COPY)
-    return path
+    hakaru = Hakaru(folder / "runs")
+    result = hakaru.run("run", str(path), "--json", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    return Copied(events, result.stderr, RunReader(hakaru.only_run()))
 
 
 def values_of(record: dict[str, Any], engine: str) -> dict[str, float]:
@@ -77,13 +98,9 @@ def last_of(reader: RunReader, record: dict[str, Any], engine: str) -> dict[tupl
     return {(row["entity"], row["name"]): row["value"] for row in rows}
 
 
-def test_copy_runs_through_an_emulated_network_that_each_point_changes(hakaru: Hakaru, copy_study: Path) -> None:
-    result = hakaru.run("run", str(copy_study), "--json", "--report", "none")
-    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
-    events = [json.loads(line) for line in result.stdout.splitlines()]
-    assert any("copied_percent" in e for e in events if e["event"] == "sample")
-    reader = RunReader(hakaru.only_run())
-    records = {record["factors"]["case"]: record for record in reader.repetitions()}
+def test_copy_runs_through_an_emulated_network_that_each_point_changes(copied: Copied) -> None:
+    assert any("copied_percent" in e for e in copied.events if e["event"] == "sample")
+    reader, records = copied.reader, copied.records
     assert set(records) == {"plain", "held", "slow"}
     for record in records.values():
         engines = sorted((e["engine"], e["node"]) for e in record["engines"])
@@ -117,16 +134,16 @@ def test_copy_runs_through_an_emulated_network_that_each_point_changes(hakaru: H
     assert held["link/vtl/b-a", "bytes_out"] / held["link/vtl/b-a", "frames_out"] > 1600
 
 
-def test_copy_ended_by_its_time_limit_keeps_its_rate_and_has_a_caveat(hakaru: Hakaru, copy_study: Path) -> None:
-    result = hakaru.run("run", str(copy_study), "--only", "case=slow", "--report", "none")
-    assert result.returncode in (0, 5), result.stderr
-    assert "2 of 2 copies were not complete after 1 s" in result.stdout
-    assert result.stderr.count("baseline: ") == 1, "plain TCP is measured once, although the load is a copy on links"
-    reader = RunReader(hakaru.only_run())
-    (record,) = reader.repetitions()
+def test_copy_ended_by_its_time_limit_keeps_its_rate_and_has_a_caveat(
+    copied: Copied, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_summary(copied.reader.read("summary.json"), [])
+    assert "2 of 2 copies were not complete after 1 s" in capsys.readouterr().out
+    assert copied.stderr.count("baseline: ") == 1, "plain TCP is measured once, although the load is a copy on links"
+    record = copied.records["slow"]
     assert "not_finished" in {c["caveat"] for c in record["caveats"]}
     assert values_of(record, "backup")["jobs_done"] == 0
-    lab = reader.read("lab.json")
+    lab = copied.reader.read("lab.json")
     assert lab["tcp"]
     assert {(b["from"], b["to"]) for b in lab["baselines"]} == {("kvm", "primary"), ("kvm", "vtl")}
 
@@ -164,7 +181,7 @@ def test_copy_on_a_site_is_refused_before_anything_is_written(
     hakaru: Hakaru, array: LoopbackArray, tmp_path: Path, expendable: bool, roles: bool, only: str, message: str
 ) -> None:
     site = write_copy_site(tmp_path, array, expendable=expendable, roles=roles)
-    result = hakaru.run("run", str(site_study(tmp_path)), "--site", str(site), "--only", only)
+    result = hakaru.ask("run", str(site_study(tmp_path)), "--site", str(site), "--only", only)
     assert result.returncode == 2
     assert "nothing was written" in result.stderr and message in result.stderr
 
