@@ -42,10 +42,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def pages(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """Language → the HTML of each run."""
-    return {
-        language: [render(run, ["html"], [language], tmp_path_factory.mktemp("out"))[0].read_text() for run in runs]
-        for language in LANGUAGES
-    }
+    written = [render(run, ["html"], LANGUAGES, tmp_path_factory.mktemp("out")) for run in runs]
+    return {language: [paths[i].read_text() for paths in written] for i, language in enumerate(LANGUAGES)}
 
 
 def prose(html: str, language: str) -> list[str]:
