@@ -226,12 +226,14 @@ impl Library {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::config::Placed;
     use crate::generation::Generation;
 
-    fn library() -> Library {
+    /// Two drives, three storage slots, of which two have a cartridge, and one slot for import and
+    /// export.
+    pub fn library() -> Library {
         Library::new(&LibraryConfig {
             drives: vec![Generation::Lto5; 2],
             timed: false,

@@ -170,29 +170,9 @@ impl Library {
 
 #[cfg(test)]
 mod tests {
+    use super::super::elements::tests::library;
     use super::super::elements::{DRIVES, ElementKind, IMPORT_EXPORT, TRANSPORT};
     use super::*;
-    use crate::config::{LibraryConfig, Placed};
-    use crate::generation::Generation;
-
-    fn library() -> Library {
-        Library::new(&LibraryConfig {
-            drives: vec![Generation::Lto5; 2],
-            timed: false,
-            slots: 3,
-            import_export: 1,
-            cartridges: (1..=2)
-                .map(|slot| Placed {
-                    barcode: format!("HAK00{slot}L5"),
-                    slot,
-                    write_protected: false,
-                    recovered: None,
-                })
-                .collect(),
-            capacity_bytes: 1 << 20,
-            early_warning_bytes: 0,
-        })
-    }
 
     /// Returns address, last digit of the barcode, and source of each cartridge.
     fn cartridges(library: &Library) -> Vec<(u16, u8, Option<u16>)> {
