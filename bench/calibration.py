@@ -4,6 +4,7 @@ goal. `tools/calibrate` prints them as one table and writes docs/methodology/cal
 - *Latency*: the initiator against an independent observer (bench/latency_scene.py).
 - *Pacing*: an open load's rate, counted by the same observer.
 - *Rate, delay, loss*: the emulated network against its settings (bench/fabric.py).
+- *Forwarding rate*: the search for a device's highest rate, through ports whose rate is known.
 - *Models in virtual time*: tests of the crates against calculated results, which print a line for
   every comparison.
 """
@@ -30,6 +31,10 @@ MEDIAN_US, MEDIAN_SHARE, P99_SHARE = 2.0, 0.01, 0.05
 """Goals for latencies: the error of a median is at most the sum of the first two, that of a 99th
 percentile at most the last one."""
 PACING_SHARE = 0.01
+FORWARDING_SHARE = 0.01
+"""The width of the search."""
+FRAME_GAP_BYTES = 20
+"""Preamble and gap of a frame on the wire (IEEE 802.3)."""
 COMPARED = re.compile(r"calibration: (\S+) (\S+) (\S+)")
 TESTED = re.compile(r"^test (\S+) \.\.\.", re.MULTILINE)
 MODELS = {"load": "calibration", "drive": "calibration", "fabric": "calibration", "world": "phases"}
@@ -144,6 +149,51 @@ def fabric_rows(engine: Path, rounds: int, seconds: int) -> Iterator[Row]:
                 yield from (figure_row(kind, figure) for figure in parts[kind]() if figure.limit is not None)
             except RuntimeError as error:
                 yield failed(kind, error)
+
+
+def forwarding_rows(bits_per_s: int, frames: Sequence[int], repetitions: int) -> Iterator[Row]:
+    """Search for the highest rate of a bridge and a router whose ports have this rate; yield a row
+    for each device and length of frames. n is the number of searches, whose mean is judged.
+    """
+    goal = {"width_percent": 100 * FORWARDING_SHARE, "time": "5 s"}
+    study = {
+        "format": 1,
+        "id": "forwarding-calibration",
+        "title": "Forwarding rate",
+        "question": "Does the search find the rate of the device's ports?",
+        "expectation": "It does.",
+        "origin": "measured",
+        "lab": {"hosts": ["generator"], "device": {"port_rate": f"{bits_per_s // 1000} kbit/s"}},
+        "load": {"kind": "packets", "search": {"budget": "30 s", "goals": [goal]}},
+        "variables": {"device": {"sets": ["lab.device.forwards"]}, "frame": {"sets": ["load.frame"]}},
+        "factors": [{"device": ["bridge", "routing"], "frame": list(frames)}],
+        "measure": {"repetitions": repetitions, "sample_interval": "100 ms"},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.yaml"
+        path.write_text(json.dumps(study))
+        command = [sys.executable, "-m", "hakaru.cli", "run", str(path), "--out", folder, "--quiet", "--report", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        reports = list(Path(folder).glob("*/report/report.json"))
+        if len(reports) != 1:
+            raise RuntimeError(done.stderr[-1000:])
+        points = json.loads(reports[0].read_text())["points"]
+    yield from (forwarding_row(point, bits_per_s) for point in points)
+
+
+def forwarding_row(point: dict[str, Any], bits_per_s: int) -> Row:
+    """Judge a point of such a study."""
+    device, frame = point["factors"]["device"], point["factors"]["frame"]
+    known = bits_per_s / 8 / (frame + FRAME_GAP_BYTES)
+    found = point["metrics"].get("frames_per_s") or {"mean": None, "n": 0}
+    case = f"{device}, ports of {bits_per_s / 1e6:g} Mbit/s, frames of {frame} bytes"
+    goal = f"{FORWARDING_SHARE:.0%}"
+    if found["mean"] is None:
+        return Row("forwarding rate", case, found["n"], f"{known:,.0f} /s", "none found", "", goal, False)
+    error = found["mean"] / known - 1
+    within = abs(error) <= FORWARDING_SHARE
+    measured = f"{found['mean']:,.0f} /s"
+    return Row("forwarding rate", case, found["n"], f"{known:,.0f} /s", measured, f"{error:+.2%}", goal, within)
 
 
 def failed(kind: str, error: object) -> Row:

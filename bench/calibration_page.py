@@ -66,6 +66,11 @@ for single frames and `rtt error` for echoes, at 10 ms in each direction, with a
 or spins; `loss deviations` of 20,000 datagrams at 1 % from the binomial mean. On a busy machine
 these rows show the machine.
 
+## Forwarding rate
+A search for the highest rate of a bridge and of a router whose ports have a rate (`port_rate`). The
+reference is that rate, divided by the length of a frame with preamble and gap. The goal is the width
+of the search. n is the number of searches, and the value their mean.
+
 ## Models in virtual time
 Tests of the load, the drive model, the fabric and the phases of commands (`world`) compare them with
 calculated results. A row is one test: n is its number of comparisons, and the values are those of

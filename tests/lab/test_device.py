@@ -19,6 +19,7 @@ from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.lab.plan import actions as planned
 from hakaru.lab.plan.device import bridge_of
 from hakaru.lab.plan.device_guests import ADDRESS_AGE_S, device_guests, entrances, plan_guest_fabric
+from hakaru.lab.plan.refusal import ImpossibleLabError
 from pydantic import ValidationError
 
 from .conftest import User
@@ -48,6 +49,43 @@ def test_description_restores_the_device() -> None:
         built = plan(lab(forwards))
         restored = LabPlan.from_description(json.loads(json.dumps(built.describe())))
         assert restored.device == built.device and restored.links == built.links
+
+
+@pytest.mark.parametrize("forwards", ["bridge", "routing"])
+def test_ports_with_a_rate_count_every_frame_as_long_as_on_the_wire(forwards: str) -> None:
+    built = plan({"hosts": 1, "device": {"forwards": forwards, "port_rate": "100 Mbit/s"}})
+    limits = [action for action in built.actions if isinstance(action, planned.LimitPort)]
+    assert [(limit.node, limit.interface) for limit in limits] == [("device", "left"), ("device", "right")]
+    # RFC 2544, appendix B: a frame of 64 bytes with preamble and gap. The kernel does not count its
+    # check sequence.
+    for limit in limits:
+        assert limit.rate_bytes_per_s / (64 - 4 + limit.overhead_bytes) == pytest.approx(148_810, abs=1)
+    restored = LabPlan.from_description(json.loads(json.dumps(built.describe())))
+    assert restored.device == built.device
+    assert restored.device is not None and restored.device.port_rate_bits_per_s == 100_000_000
+    assert not any(isinstance(action, planned.LimitPort) for action in plan(lab(forwards)).actions)
+
+
+@pytest.mark.parametrize(
+    ("device", "message", "hint"),
+    [
+        (
+            {"forwards": "xdp", "port_rate": "1 Gbit/s"},
+            "`port_rate` is given for the device `xdp`",
+            "bridge or routing",
+        ),
+        ({"forwards": "guest", "port_rate": "1 Gbit/s"}, "given for the device `guest`", "leave it out"),
+        (
+            {"forwards": "routing", "port_rate": "1 kbit/s"},
+            "1 kbit/s; it can be 10 Mbit/s to 25 Gbit/s",
+            "leave it out",
+        ),
+    ],
+)
+def test_impossible_rates_of_ports_are_refused(device: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(ImpossibleLabError) as refused:
+        plan({"hosts": 1, "device": device})
+    assert message in refused.value.message and hint in (refused.value.hint or "")
 
 
 def test_own_switch_runs_in_the_fabric_and_needs_no_kernel_thread() -> None:

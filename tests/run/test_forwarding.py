@@ -55,6 +55,32 @@ def test_every_device_forwards_and_every_frame_is_accounted_for(hakaru: Hakaru, 
 
 
 @pytest.mark.alone
+def test_search_finds_the_known_rate_of_ports(hakaru: Hakaru, tmp_path: Path) -> None:
+    """The counter of the port's queue has every frame that is lost above this rate."""
+    search = {"lowest": 2000.0, "budget": "20 s", "goals": [{"width_percent": 1, "trial": "500 ms", "time": "2 s"}]}
+    records = records_of(
+        hakaru,
+        written(
+            tmp_path / "study",
+            lab={"hosts": ["generator"], "device": {"port_rate": "20 Mbit/s"}},
+            load={"search": search},
+            variables={"device": {"sets": ["lab.device.forwards"]}, "frame": {"sets": ["load.frame"]}},
+            factors=[{"device": ["bridge", "routing"], "frame": [512]}],
+        ),
+    )
+    # Preamble and gap are 20 bytes.
+    known = 20e6 / 8 / (512 + 20)
+    assert sorted(record["factors"]["device"] for record in records) == ["bridge", "routing"]
+    for record in records:
+        trials = record["trials"]
+        assert trials["goals"][0]["throughput"] == pytest.approx(known, rel=0.015), trials["verdict"]
+        searched = [trial for trial in trials["log"] if trial["purpose"] == "search"]
+        lost = sum(stream["lost"] for trial in searched for stream in trial["streams"])
+        dropped = sum(trial["device_losses"].get("device/right/queue", 0) for trial in searched)
+        assert dropped == pytest.approx(lost, rel=0.01) and lost > 0
+
+
+@pytest.mark.alone
 def test_frames_that_a_full_queue_drops_count_as_sent_and_lost(hakaru: Hakaru, tmp_path: Path) -> None:
     methods = ["af_xdp", "sendmmsg"]
     load = {name: part for name, part in SLOW.items() if name != "frame"} | {"latency": None}

@@ -314,6 +314,25 @@ def _set_down(_: Namespaces, sockets: _Sockets, action: actions.SetDown) -> None
     sockets[action.node].link("set", index=sockets.index(action.node, action.interface), state="down")
 
 
+def _limit_port(_: Namespaces, sockets: _Sockets, action: actions.LimitPort) -> None:
+    index, socket = sockets.index(action.node, action.interface), sockets[action.node]
+    socket.tc("add", "htb", index=index, handle="1:", default="1:1")
+    socket.tc(
+        "add-class",
+        "htb",
+        index=index,
+        handle="1:1",
+        parent="1:0",
+        rate=action.rate_bytes_per_s,
+        burst=action.burst_bytes,
+        cburst=action.burst_bytes,
+        overhead=action.overhead_bytes,
+        # HTB's shares of other classes; there are none.
+        quantum=action.burst_bytes,
+    )
+    socket.tc("add", "pfifo", index=index, handle="2:", parent="1:1", limit=action.queue_frames)
+
+
 def _set_mtu(_: Namespaces, sockets: _Sockets, action: actions.SetMtu) -> None:
     sockets[action.node].link("set", index=sockets.index(action.node, action.interface), mtu=action.mtu)
 
@@ -404,6 +423,7 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
     actions.SetDown: _set_down,
     actions.Poll: _poll,
     actions.Redirect: _redirect,
+    actions.LimitPort: _limit_port,
     actions.SetMtu: _set_mtu,
     actions.SetRoute: _set_route,
     actions.UnsetRoute: _unset_route,

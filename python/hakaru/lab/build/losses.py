@@ -5,6 +5,7 @@
     host/LINK/COUNTER, host/PORT/COUNTER     the fabric between the cables and the guests' memory,
                                              its links, ports and switches
     device/INTERFACE/rx, device/…/tx         the device itself: its namespace, or inside the guest
+    device/INTERFACE/queue                   the queue of a port with a rate
     device/GUEST/INTERFACE/rx, …/tx          inside each of several guests
     output/INTERFACE                         frames that the tester's end of a cable did not accept
 
@@ -16,9 +17,12 @@ the tester misses.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.rtnl import TC_H_ROOT
 
 from hakaru import lost_packets
 from hakaru.lab.build.apply import Namespaces
@@ -87,9 +91,24 @@ def count_here(namespaces: Namespaces, device: Device) -> dict[str, int]:
     """Losses in the namespace of a device. Changes the network namespace of this thread for the
     time of the call.
     """
+    queues = {}
     with namespaces.inside(device.node):
         text = Path(_NET_DEV).read_text()
-    return losses_of(text, "device" if device.guest is None else "host", frozenset(port.name for port in device.ports))
+        if device.port_rate_bits_per_s is not None:
+            queues = _losses_of_queues([port.name for port in device.ports])
+    place = "device" if device.guest is None else "host"
+    return losses_of(text, place, frozenset(port.name for port in device.ports)) | queues
+
+
+def _losses_of_queues(ports: Sequence[str]) -> dict[str, int]:
+    """Frames that the queues of a device's ports, in this thread's namespace, have dropped."""
+    losses = {}
+    with IPRoute() as socket:
+        for port in ports:
+            (index,) = socket.link_lookup(ifname=port)
+            (root,) = [queue for queue in socket.get_qdiscs(index) if queue["parent"] == TC_H_ROOT]
+            losses[f"device/{port}/queue"] = int(root.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")["drops"])
+    return losses
 
 
 async def count_in_guest(guest: Guest, place: str = "device") -> dict[str, int]:

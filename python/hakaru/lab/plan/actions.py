@@ -106,6 +106,20 @@ class Redirect:
 
 
 @dataclass(frozen=True)
+class LimitPort:
+    """Makes an interface send at most at this rate, which counts every frame with `overhead_bytes`
+    more than the kernel does, and drop frames that find `queue_frames` waiting.
+    """
+
+    node: str
+    interface: str
+    rate_bytes_per_s: int
+    burst_bytes: int
+    queue_frames: int
+    overhead_bytes: int
+
+
+@dataclass(frozen=True)
 class SetMtu:
     """Sets the largest IP packet of an interface, in bytes."""
 
@@ -185,6 +199,8 @@ class Unqueue:
     interface: str
 
 
-Structure = CreateNamespace | CreateBridge | CreateVeth | AddAddress | AddNeighbour | SetUp | Poll | Redirect
+Structure = (
+    CreateNamespace | CreateBridge | CreateVeth | AddAddress | AddNeighbour | SetUp | Poll | Redirect | LimitPort
+)
 Setting = SetMtu | SetRoute | SetSysctl | Shape | Impair
 Action = Structure | Setting | SetDown | Unqueue | UnsetRoute

@@ -7,7 +7,8 @@
 
 The tester's interfaces have no address: its engine builds the frames, and the kernel, which knows
 neither their address nor their UDP port, drops its own copy without an answer. A router reaches the
-addresses of the frames through neighbours that never expire. Cables are as fast as the machine.
+addresses of the frames through neighbours that never expire. Cables are as fast as the machine; the
+ports of a bridge or router may have a rate, which counts every frame with its preamble and gap.
 
 A guest's NICs are TAPs on bridges with the cables, or ports of a fabric in the guest's memory
 (`device_guests`).
@@ -20,13 +21,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from hakaru.lab.model import LINK_FIELDS, STAR_FIELDS, LabSpec
-from hakaru.lab.model.device import Forwards, GuestDeviceSpec
+from hakaru.lab.model.device import DeviceSpec, Forwards, GuestDeviceSpec
 from hakaru.lab.plan.actions import (
     AddAddress,
     AddNeighbour,
     CreateBridge,
     CreateNamespace,
     CreateVeth,
+    LimitPort,
     Poll,
     Redirect,
     SetMtu,
@@ -38,16 +40,22 @@ from hakaru.lab.plan.actions import (
 from hakaru.lab.plan.addresses import plan_subnets
 from hakaru.lab.plan.fabric import FABRIC
 from hakaru.lab.plan.kernel import BRIDGE
-from hakaru.lab.plan.limits import Backend, check_mtu, check_name, check_unique, host_names
+from hakaru.lab.plan.limits import Backend, check_mtu, check_name, check_rate, check_unique, host_names
 from hakaru.lab.plan.namespaces import SYSCTLS
 from hakaru.lab.plan.parts import Link, Node, Switch
 from hakaru.lab.plan.refusal import ImpossibleLabError
+from hakaru.lab.plan.shape import WIRE_OVERHEAD_BYTES
 from hakaru.lab.plan.topology import Topology
 
 PORTS = ("left", "right")
 LOOP = ("loop-a", "loop-b")
 QUEUE_BYTES = 2 * 1024**2
 """Queue of a cable without a rate. It is never used."""
+LIMITED: tuple[Forwards, ...] = ("bridge", "routing")
+"""Devices whose ports may have a rate: they send through the kernel's queues."""
+PORT_QUEUE_FRAMES = 128
+PORT_BURST_S = 0.002
+"""Time for which a port may be late and still keep its rate."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,8 @@ class Device:
     """
     guest: GuestDeviceSpec | None = None
     """The guest that forwards; None for other devices."""
+    port_rate_bits_per_s: int | None = None
+    """Rate of each port on the wire; None: as fast as the machine."""
 
     @property
     def routes(self) -> bool:
@@ -148,10 +158,32 @@ def plan_device(spec: LabSpec) -> tuple[Device, Topology]:
             "leave them out; the lab chooses them",
             ("device", "guest", "nic"),
         )
-    device = Device(spec.device.name, hosts[0], spec.device.forwards, spec.device.own_thread, ports, guest=guest)
+    _check_port_rate(spec.device)
+    device = Device(
+        spec.device.name,
+        hosts[0],
+        spec.device.forwards,
+        spec.device.own_thread,
+        ports,
+        guest=guest,
+        port_rate_bits_per_s=spec.device.port_rate,
+    )
     links = tuple(_link(device, port, path, spec.mtu) for path, port in enumerate(ports))
     nodes = (Node(device.tester, "host"), Node(device.name, "switch"))
     return device, Topology(nodes, links, (), (Switch(device.name),))
+
+
+def _check_port_rate(spec: DeviceSpec) -> None:
+    if spec.port_rate is None:
+        return
+    path = ("device", "port_rate")
+    if spec.forwards not in LIMITED:
+        raise ImpossibleLabError(
+            f"`port_rate` is given for the device `{spec.forwards}`",
+            f"leave it out, or use `forwards: {' or '.join(LIMITED)}`",
+            path,
+        )
+    check_rate("device.port_rate", spec.port_rate, "kernel", path)
 
 
 def _port(name: str, place: int, guest: int, subnet: IPv4Network) -> DevicePort:
@@ -220,6 +252,8 @@ def device_structure(device: Device) -> Iterator[Structure]:
         if device.forwards == "routing":
             yield AddAddress(device.node, port.name, port.router_address, port.prefix_length)
             yield AddNeighbour(device.node, port.name, port.address, port.tester_mac)
+        if device.port_rate_bits_per_s is not None:
+            yield _limited(device.node, port.name, device.port_rate_bits_per_s / 8)
         if has_threads or device.forwards == "xdp":
             yield Poll(device.node, port.name, has_threads)
         if device.forwards == "xdp":
@@ -234,6 +268,11 @@ def device_structure(device: Device) -> Iterator[Structure]:
     yield CreateVeth(device.tester, first, None, device.tester, second)
     yield SetUp(device.tester, first)
     yield SetUp(device.tester, second)
+
+
+def _limited(node: str, interface: str, bytes_per_s: float) -> LimitPort:
+    burst = round(bytes_per_s * PORT_BURST_S)
+    return LimitPort(node, interface, round(bytes_per_s), burst, PORT_QUEUE_FRAMES, WIRE_OVERHEAD_BYTES)
 
 
 def device_settings(device: Device, mtu: int) -> Iterator[Setting]:
