@@ -17,7 +17,7 @@ from hakaru import kind
 from hakaru.analysis import sentences
 from hakaru.errors import EnvironmentError_, UsageError
 from hakaru.report import figure, render
-from hakaru.report.output import bound, phrases
+from hakaru.report.output import bound, phrases, prose
 from hakaru.wording import LANGUAGES, number
 from markupsafe import Markup
 from PIL import Image
@@ -222,6 +222,13 @@ def test_impossible_figure_or_report_is_a_clear_error(invented_run: Path, tmp_pa
 def test_numbers_stay_with_their_units() -> None:
     sentence = "At most 90 %, 12 KiB of 3 MB/s, 40 ms: 5 sessions, 2 Gbit/s"
     assert bound(sentence) == "At most 90\u00a0%, 12\u00a0KiB of 3\u00a0MB/s, 40\u00a0ms: 5 sessions, 2\u00a0Gbit/s"
+
+
+def test_names_in_backticks_are_shown_as_code_and_everything_else_is_escaped() -> None:
+    assert prose("`a<b` and `mount -o sync`: 5 s") == Markup(
+        "<code>a&lt;b</code> and <code>mount -o sync</code>: 5\u00a0s"
+    )
+    assert prose("a ` alone") == "a ` alone"
 
 
 def test_command_to_run_again_has_every_option_of_the_run() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from hakaru.analysis import summarise
 from hakaru.analysis.run_data import RunData
@@ -31,6 +31,8 @@ _UNIT_OF_NUMBER = re.compile(
     r"(?<=\d) (?=(?:%|[kKMGT]?i?B(?:/s)?|[kMGT]?bit/s|[nµm]?s|IOPS|GHz|VMs?|台|回|個|秒)(?!\w))"
     r"|(?<=\bn) (?==)|(?<=\bn =) (?=\d)"
 )
+
+_CODE = re.compile(r"`([^`]+)`")
 
 
 def render(
@@ -99,7 +101,7 @@ def page(shown: dict[str, Any]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["bound"] = bound
+    environment.filters["prose"] = prose
     environment.filters["csv"] = csv_link.href
     environment.filters["sections"] = sections
     environment.filters["phrases"] = phrases
@@ -113,6 +115,11 @@ def page(shown: dict[str, Any]) -> str:
 def bound(text: str) -> str:
     """A sentence with no-break spaces between numbers and their units."""
     return _UNIT_OF_NUMBER.sub("\u00a0", text)
+
+
+def prose(text: str) -> Markup:
+    """A sentence as markup: `bound`, and with its parts in backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(bound(text)))))
 
 
 def sections(body: str) -> list[tuple[str, Markup]]:
