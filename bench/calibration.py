@@ -155,7 +155,7 @@ def forwarding_rows(bits_per_s: int, frames: Sequence[int], repetitions: int) ->
     """Search for the highest rate of a bridge and a router whose ports have this rate; yield a row
     for each device and length of frames. n is the number of searches, whose mean is judged.
     """
-    goal = {"width_percent": 100 * FORWARDING_SHARE, "time": "5 s"}
+    goal = {"width_percent": 100 * FORWARDING_SHARE, "trial": "2 s", "time": "6 s"}
     study = {
         "format": 1,
         "id": "forwarding-calibration",
@@ -164,7 +164,7 @@ def forwarding_rows(bits_per_s: int, frames: Sequence[int], repetitions: int) ->
         "expectation": "It does.",
         "origin": "measured",
         "lab": {"hosts": ["generator"], "device": {"port_rate": f"{bits_per_s // 1000} kbit/s"}},
-        "load": {"kind": "packets", "search": {"budget": "30 s", "goals": [goal]}},
+        "load": {"kind": "packets", "search": {"budget": "60 s", "goals": [goal]}},
         "variables": {"device": {"sets": ["lab.device.forwards"]}, "frame": {"sets": ["load.frame"]}},
         "factors": [{"device": ["bridge", "routing"], "frame": list(frames)}],
         "measure": {"repetitions": repetitions, "sample_interval": "100 ms"},

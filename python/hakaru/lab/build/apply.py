@@ -20,6 +20,7 @@ from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl.tcmsg import plugins as tc_plugins
 
 from hakaru.engine import contract
 from hakaru.errors import EnvironmentError_
@@ -32,6 +33,8 @@ from hakaru.system_calls import CLONE_NEWNET, setns, unshare
 _OWN_NAMESPACE = "/proc/thread-self/ns/net"
 # linux/if_addr.h, linux/pkt_sched.h, linux/rtnetlink.h.
 _IFA_F_NOPREFIXROUTE = 0x200
+# Its only option is that of `pfifo` (linux/pkt_sched.h, tc_fifo_qopt), and pyroute2 lacks it.
+tc_plugins.setdefault("bfifo", tc_plugins["pfifo"])
 _TC_H_ROOT = 0xFFFF_FFFF
 _RT_TABLE_MAIN = 254
 # linux/neighbour.h
@@ -330,7 +333,7 @@ def _limit_port(_: Namespaces, sockets: _Sockets, action: actions.LimitPort) -> 
         # HTB's shares of other classes; there are none.
         quantum=action.burst_bytes,
     )
-    socket.tc("add", "pfifo", index=index, handle="2:", parent="1:1", limit=action.queue_frames)
+    socket.tc("add", "bfifo", index=index, handle="2:", parent="1:1", limit=action.queue_bytes)
 
 
 def _set_mtu(_: Namespaces, sockets: _Sockets, action: actions.SetMtu) -> None:

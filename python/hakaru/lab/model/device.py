@@ -90,7 +90,7 @@ class DeviceSpec(BaseModel):
     )
     port_rate: Rate | None = Field(
         default=None,
-        description="Rate of each port of the device on the wire, preamble and gap included, behind a queue of 128 "
-        "frames. It makes the device's highest rate known: 148,810 frames per second of 64 bytes at 100 Mbit/s. "
+        description="Rate of each port of the device on the wire, preamble and gap included, behind a queue of 10 ms. "
+        "It makes the device's highest rate known: 148,810 frames per second of 64 bytes at 100 Mbit/s. "
         "For `bridge` and `routing`. Default: as fast as the machine.",
     )

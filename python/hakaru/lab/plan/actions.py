@@ -108,14 +108,14 @@ class Redirect:
 @dataclass(frozen=True)
 class LimitPort:
     """Makes an interface send at most at this rate, which counts every frame with `overhead_bytes`
-    more than the kernel does, and drop frames that find `queue_frames` waiting.
+    more than the kernel does, and drop frames that no longer fit in its queue.
     """
 
     node: str
     interface: str
     rate_bytes_per_s: int
     burst_bytes: int
-    queue_frames: int
+    queue_bytes: int
     overhead_bytes: int
 
 

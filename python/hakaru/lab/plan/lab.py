@@ -268,7 +268,7 @@ def _plan_device_lab(spec: LabSpec) -> LabPlan:
         topology.switches,
         backend_of_device(device.forwards),
         is_star=False,
-        structure=tuple(device_structure(device)),
+        structure=tuple(device_structure(device, spec.mtu)),
         settings=tuple(device_settings(device, spec.mtu)),
         device=device,
     )
