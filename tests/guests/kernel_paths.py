@@ -137,6 +137,14 @@ class Load:
             while not expected.items() <= (await self._sample())["paths/a"].items():
                 pass
 
+    async def returned(self) -> None:
+        """Wait until a lost session has returned. Its path may seem usable before: multipathd loads
+        a new table when a priority changes, and all its paths are usable until they fail.
+        """
+        async with asyncio.timeout(WAIT_S):
+            while not (await self._sample())["paths/a"]["failback_ns_sum"]:
+                pass
+
     async def progress(self) -> None:
         """Wait until so many further requests have completed."""
         begin = None
@@ -176,6 +184,7 @@ async def cuts(lab: Lab, manager: Manager, policy: Policy, count: int) -> dict[s
         await load.until(path_losses=1, paths_usable_now=1)
         await load.progress()
         await cables.set(cable, "up")
+        await load.returned()
         await load.until(paths_usable_now=2)
         await load.progress()
         last = await load.stop()

@@ -105,11 +105,11 @@ def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(
     assert len(found["cuts"]) == int(cuts)
     gaps_s = [cut["longest_gap_ns_now"] / 1e9 for cut in found["cuts"]]
     print(f"gaps of {cuts} cuts ({manager}, {policy}): {min(gaps_s):.3f} to {max(gaps_s):.3f} s")
+    assert [cut["errors"] for cut in found["cuts"]] == [0] * int(cuts)
     for cut in found["cuts"]:
-        assert cut["errors"] == 0
         assert cut["path_losses"] == 1, cut
-        # multipathd may reinstate a path too early. The kernel then gives it up twice, as in one
-        # of 50 cuts.
+        # A path may become usable with a new table of multipathd, while its session is lost. The
+        # kernel then gives it up twice, as in five of 50 cuts.
         assert 1 <= cut["path_switches"] == cut["path_returns"] <= (2 if manager == "multipathd" else 1), cut
         assert cut["paths_usable_now"] == 2
         # The kernel does not show it, and 0 would be wrong.

@@ -1,7 +1,7 @@
 //! Paths that a kernel directs (dm-multipath): the counters of their life, from what the kernel
 //! shows of them in every sample.
 //!
-//! All instants are those of samples, so times are exact to one interval between samples. The
+//! All instants are those of samples, so times are exact to two intervals between samples. The
 //! kernel does not show which commands it has repeated.
 use std::collections::BTreeMap;
 
@@ -84,6 +84,10 @@ struct Known {
     sight: PathSight,
     /// Sample that showed the last answer over the session.
     last_answer: Time,
+    /// Sample that showed an answer before that one.
+    earlier_answer: Time,
+    /// The sample before the current one.
+    observed: Time,
     /// Sample that showed the end of the session, until the next one.
     lost_at: Option<Time>,
     /// Instant of the last answer over a lost session, until the device releases its commands.
@@ -118,6 +122,8 @@ impl KernelPaths {
                 None => {
                     let known = Known {
                         last_answer: now,
+                        earlier_answer: now,
+                        observed: now,
                         lost_at: (!sight.has_session).then_some(now),
                         holds_since: None,
                         sight,
@@ -137,14 +143,23 @@ impl KernelPaths {
 
 impl Known {
     fn change(&mut self, now: Time, sight: PathSight, counters: &mut PathCounters) {
-        if sight.has_session && sight.answers != self.sight.answers {
-            self.last_answer = now;
-        }
         if self.sight.has_session && !sight.has_session {
             counters.path_losses += 1;
             self.lost_at = Some(now);
-            self.holds_since = Some(self.last_answer);
+            // The kernel ends the commands of a lost session before it shows the loss. The sample
+            // between counts them as answers.
+            let is_end = self.last_answer == self.observed;
+            self.holds_since = Some(if is_end {
+                self.earlier_answer
+            } else {
+                self.last_answer
+            });
         }
+        if sight.has_session && sight.answers != self.sight.answers {
+            self.earlier_answer = self.last_answer;
+            self.last_answer = now;
+        }
+        self.observed = now;
         let (switches, returns) = grown(&self.sight.status, &sight.status);
         counters.path_switches += switches;
         counters.path_returns += returns;
@@ -273,6 +288,24 @@ mod tests {
         assert_eq!(counters.failover_ns_sum, 3 * SECOND);
         assert_eq!(counters.failback_ns_sum, 4 * SECOND);
         assert_eq!(counters.paths_usable, 2);
+    }
+
+    #[test]
+    fn commands_that_end_with_their_session_are_no_answers() {
+        let mut paths = KernelPaths::default();
+        let samples = [
+            (0, sight("8:0", true, true, 0, 5)),
+            (1, sight("8:0", true, true, 0, 9)),
+            (2, sight("8:0", true, true, 0, 9)),
+            // The commands have ended, and the session still seems to be logged in.
+            (3, sight("8:0", true, true, 0, 13)),
+            (4, sight("8:0", false, true, 0, 13)),
+            (5, sight("8:0", false, false, 1, 13)),
+        ];
+        for (second, sight) in samples {
+            paths.observe(at(second), vec![sight]);
+        }
+        assert_eq!(paths.counters(at(5)).failover_ns_sum, 4 * SECOND);
     }
 
     #[test]
