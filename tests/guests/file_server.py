@@ -192,7 +192,8 @@ async def work(specs: list[ChainSpec], folder: Path) -> None:
         accelerator = await find_accelerator(image)
         tap, nic = await asyncio.to_thread(plugged_tap, lab), Nic()
         port = Port("port-0", nic, tap.descriptors, vectors_of(nic, collect_facts(accelerator)))
-        spec = GuestSpec("fs-1", image, memory_bytes=1024 * MIB, ports=(port,), host_network=False)
+        # A second processor that is emulated costs more than it carries.
+        spec = GuestSpec("fs-1", image, memory_bytes=1024 * MIB, cpus=1, ports=(port,), host_network=False)
         async with await Guest.boot(spec, accelerator) as guest:
             tap.close()
             await guest.run(f"set -e; ip address add {ADDRESS}/20 dev port-0; ip link set port-0 up")

@@ -36,7 +36,8 @@ def chain_image(image: Image) -> None:
 
 
 def test_two_file_servers_store_the_files_of_their_clients_on_two_pools(chain_image: None, tmp_path: Path) -> None:
-    study = {**STUDY, "lab": segments(2, 2), "load": LOAD, "factors": [{"tools": [1]}]}
+    lab = segments(2, 2) | {"load_guest": STUDY["lab"]["load_guest"]}
+    study = {**STUDY, "lab": lab, "load": LOAD, "factors": [{"tools": [1]}]}
     del study["variables"]
     with start(tmp_path, study) as process:
         output, errors = process.communicate()
