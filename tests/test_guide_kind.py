@@ -41,25 +41,45 @@ def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=800)
 
 
+IN_ONE = """
+import json, sys
+from tests.cli.command import run_here
+done = [run_here(*words.split()) for words in sys.argv[1:]]
+print(json.dumps([(each.returncode, each.stdout, each.stderr) for each in done]))
+"""
+
+
+def in_one_process(folder: Path, *commands: str) -> list[subprocess.CompletedProcess[str]]:
+    """Run commands that start no engine. One process for all, because most of the time of each
+    would be its imports.
+    """
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    command = [sys.executable, "-c", IN_ONE, *commands]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=800)
+    assert done.returncode == 0, done.stderr
+    results = zip(commands, json.loads(done.stdout), strict=True)
+    return [subprocess.CompletedProcess(words, *result) for words, result in results]
+
+
 def test_plan_schema_and_errors_support_the_guides_kind(installed: Path) -> None:
-    planned = hakaru(installed, "plan", "./study.yaml")
-    assert planned.returncode == 0, planned.stderr
-    assert "200 messages each" in planned.stdout
-    loads = json.loads(hakaru(installed, "schema").stdout)["properties"]["load"]
-    assert "ping-pong" in json.dumps(loads)
     wrong = installed / "wrong.yaml"
     wrong.write_text((installed / "study.yaml").read_text().replace("server: right", "servers: right"))
-    refused = hakaru(installed, "plan", "./wrong.yaml")
+    planned, schema, refused = in_one_process(installed, "plan ./study.yaml", "schema", "plan ./wrong.yaml")
+    assert planned.returncode == 0, planned.stderr
+    assert "200 messages each" in planned.stdout
+    loads = json.loads(schema.stdout)["properties"]["load"]
+    assert "ping-pong" in json.dumps(loads)
     assert refused.returncode == 2
     assert "wrong.yaml:15:" in refused.stderr and "did you mean 'server'?" in refused.stderr
 
 
 def test_expectations_name_the_verdicts_of_the_kinds_own_rules(installed: Path) -> None:
     study = (installed / "study.yaml").read_text()
-    for verdict, hint in (("distanse", "did you mean 'distance'?"), ("drives", "valid here: distance, undetermined")):
-        wrong = installed / f"{verdict}.yaml"
-        wrong.write_text(study.replace("resources: [distance]", f"resources: [{verdict}]"))
-        refused = hakaru(installed, "plan", f"./{wrong.name}")
+    hints = {"distanse": "did you mean 'distance'?", "drives": "valid here: distance, undetermined"}
+    for verdict in hints:
+        (installed / f"{verdict}.yaml").write_text(study.replace("resources: [distance]", f"resources: [{verdict}]"))
+    done = in_one_process(installed, *(f"plan ./{verdict}.yaml" for verdict in hints))
+    for (verdict, hint), refused in zip(hints.items(), done, strict=True):
         assert refused.returncode == 2, refused.stdout
         assert f"no bottleneck '{verdict}'" in refused.stderr and hint in refused.stderr
 

@@ -47,8 +47,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rendered(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return file name → path. The PDF is only in Japanese, which uses more of the fonts."""
     out = tmp_path_factory.mktemp("report")
-    paths = render(run, ["html", "json"], LANGUAGES, out)
-    return {p.name: p for p in [*paths, *render(run, ["pdf"], ["ja"], out)]}
+    summary = summarise(run)
+    paths = render(run, ["html", "json"], ["en"], out, summary=summary)
+    return {p.name: p for p in [*paths, *render(run, ["html", "pdf"], ["ja"], out, summary=summary)]}
 
 
 def texts(rendered: dict[str, Path], language: str) -> list[str]:
