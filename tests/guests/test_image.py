@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import lzma
 import os
+import struct
 import time
 from pathlib import Path
 
 import pytest
 from hakaru.errors import EnvironmentError_
-from hakaru.guest import cpio, image, packages
+from hakaru.guest import cpio, image, kernel, packages
 from hakaru.guest.recipe import RECIPES
 
 
@@ -42,6 +44,34 @@ def test_duplicate_name_in_an_archive_is_an_assertion_error() -> None:
     archive.add_file("a", b"", executable=False)
     with pytest.raises(AssertionError):
         archive.add_file("a", b"", executable=False)
+
+
+def bz_image(payload: bytes) -> bytes:
+    """Return a kernel with this payload behind two sectors, which begin with the boot code."""
+    head = bytearray(1024)
+    head[0x1F1] = 1
+    struct.pack_into("<II", head, 0x248, 0, len(payload))
+    return bytes(head) + payload + b"signature"
+
+
+ENTRY = struct.pack("<III4sQ", 4, 8, 18, b"Xen\0", 0x1000000)
+
+
+def test_kernel_is_unpacked_once(tmp_path: Path) -> None:
+    packed, content = tmp_path / "kernel", b"\x7fELF" + ENTRY + b"code" * 1000
+    # The boot code finds the length of the content at the end.
+    packed.write_bytes(bz_image(lzma.compress(content) + struct.pack("<I", len(content))))
+    found = kernel.unpacked(packed)
+    assert found.read_bytes() == content
+    packed.unlink()
+    assert kernel.unpacked(packed) == found and list(tmp_path.iterdir()) == [found]
+
+
+@pytest.mark.parametrize("payload", [lzma.compress(b"\x7fELF"), b"\x02\x21\x4c\x18" + ENTRY], ids=["no entry", "lz4"])
+def test_kernel_that_cannot_be_unpacked_is_used_as_it_is(tmp_path: Path, payload: bytes) -> None:
+    packed = tmp_path / "kernel"
+    packed.write_bytes(bz_image(payload))
+    assert kernel.unpacked(packed) == packed and list(tmp_path.iterdir()) == [packed]
 
 
 def test_unknown_package_is_refused_with_the_message_of_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

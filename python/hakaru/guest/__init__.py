@@ -10,8 +10,8 @@ routers that hakaru did not write (docs/concepts/guests.md).
 
 Modules that only describe: `recipe` (content of an image), `nic` (models of interfaces),
 `requirements` (what this machine lacks for one), `command` (QEMU's arguments). Modules that act:
-`packages`, `libraries`, `cpio` and `image` build an image; `facts` examines this machine; `tap`
-opens interfaces; `emulator` runs QEMU and its monitor; `machine` is the guest; `accelerator`
-chooses KVM or TCG; `pinning` places threads and interrupts. Nothing is imported here, so that plans
-do not load QEMU's client.
+`packages`, `libraries`, `cpio` and `image` build an image; `kernel` unpacks its kernel for TCG;
+`facts` examines this machine; `tap` opens interfaces; `emulator` runs QEMU and its monitor;
+`machine` is the guest; `accelerator` chooses KVM or TCG; `pinning` places threads and interrupts.
+Nothing is imported here, so that plans do not load QEMU's client.
 """
