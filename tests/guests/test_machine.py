@@ -67,12 +67,17 @@ def test_script_returns_its_output_and_status(guest: Guest, run: Run) -> None:
 def test_monitor_reports_the_machine_and_its_threads(guest: Guest, run: Run) -> None:
     async def work() -> None:
         assert await guest.emulator.status() == "running"
-        virtual, others = await guest.emulator.vcpu_threads(), await guest.emulator.other_threads()
-        assert len(virtual) == 2 and guest.emulator.pid in others and not set(virtual) & set(others)
+        await check_threads(guest, 1)
         with pytest.raises(Exception, match="QEMU refused `no-such-command`"):
             await guest.emulator.execute("no-such-command")
 
     run(work())
+
+
+async def check_threads(guest: Guest, processors: int) -> None:
+    """Each virtual processor has a thread of its own."""
+    virtual, others = await guest.emulator.vcpu_threads(), await guest.emulator.other_threads()
+    assert len(virtual) == processors and guest.emulator.pid in others and not set(virtual) & set(others)
 
 
 def test_threads_are_pinned_as_requested(guest: Guest, run: Run) -> None:
@@ -109,9 +114,11 @@ def test_guest_that_panics_is_lost_with_the_cause_and_so_are_its_engines(
     asyncio.run(work())
 
 
-def test_guest_powers_off(image: Image, accelerator: Accelerator) -> None:
+def test_guest_with_two_processors_powers_off(image: Image, accelerator: Accelerator) -> None:
     async def work() -> None:
-        async with await Guest.boot(GuestSpec("vm-3", image, cpus=1), accelerator) as guest:
+        async with await Guest.boot(GuestSpec("vm-3", image, cpus=2), accelerator) as guest:
+            await check_threads(guest, 2)
+            assert (await guest.run("nproc")).strip() == "2"
             await guest.power_off()
             with pytest.raises(LostError, match="switched itself off"):
                 await guest.run("true")
