@@ -16,12 +16,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, Event, NodeEvent, ScalarEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.resolver import Resolver
 
 from hakaru.errors import UsageError
 
@@ -89,8 +92,7 @@ def parse_document(raw: bytes, name: str) -> Document:
         place = Place(before.count(b"\n") + 1, e.start - before.rfind(b"\n"))
         raise document.error(place, "the file is not UTF-8 text", "save it as UTF-8") from e
     try:
-        _count(document, text)
-        root = _yaml().compose(text)
+        root = _composed(_counted(document, text))
         if root is None:
             raise document.error(Place(1, 1), "the file is empty", "`hakaru schema` prints the valid fields and values")
         document.data = _build(document, root, ())
@@ -108,18 +110,42 @@ def parse_document(raw: bytes, name: str) -> Document:
     return document
 
 
-def _yaml() -> YAML:
-    return YAML(typ="safe", pure=True)
-
-
-def _count(document: Document, text: str) -> None:
-    """Refuse excessive depth, excessive size and tags in the event stream, in which an alias is
-    still a single event.
+class _Events:
+    """Takes the place of a parser for events that are known. Parsing is most of the work, so it is
+    done once.
     """
+
+    def __init__(self, events: list[Event]) -> None:
+        self._events, self._next = events, 0
+
+    def check_event(self, *kinds: type[Event]) -> bool:
+        return isinstance(self._events[self._next], kinds)
+
+    def peek_event(self) -> Event:
+        return self._events[self._next]
+
+    def get_event(self) -> Event:
+        self._next += 1
+        return self._events[self._next - 1]
+
+
+def _composed(events: list[Event]) -> Node | None:
+    """Return the root of the nodes of a document; None for an empty one."""
+    loader = SimpleNamespace(_parser=_Events(events), _resolver=Resolver(), _composer=None, max_depth=None)
+    root: Node | None = Composer(loader).get_single_node()
+    return root
+
+
+def _counted(document: Document, text: str) -> list[Event]:
+    """Return the events of a text. Refuses excessive depth, excessive size and tags, in events of
+    which an alias is still a single one.
+    """
+    events: list[Event] = []
     size_of: dict[str, int] = {}  # nodes that an anchor refers to; absent while it is still open
     open_: list[tuple[str | None, int]] = []  # anchor of each open collection, nodes seen before it
     total = 0
-    for event in _yaml().parse(text):
+    for event in YAML(typ="safe", pure=True).parse(text):
+        events.append(event)
         place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, AliasEvent):
             if event.anchor not in size_of:
@@ -144,6 +170,7 @@ def _count(document: Document, text: str) -> None:
             raise document.error(place, f"nested deeper than {DEPTH_MAX}", "flatten it")
         if total > NODES_MAX:
             raise document.error(place, f"more than {NODES_MAX} values, including those that aliases refer to")
+    return events
 
 
 def _build(document: Document, node: Node, path: Path_) -> Any:
