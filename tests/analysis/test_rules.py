@@ -15,8 +15,9 @@ from hakaru.analysis.rules.judge import judge, words
 from hakaru.kinds.copy import rules as copy_rules
 from hakaru.kinds.packets import rules as packets_rules
 from hakaru.kinds.vms import rules as vms_rules
-from hakaru.study import load
 from hakaru.wording import LANGUAGES, catalogue
+
+from tests.study.shipped import shipped
 
 ROOT = Path(__file__).parents[2]
 FLOW = Flow("read", 1.0, 20.0, link_busy_percent=40.0, tcp_path_percent=50.0, tcp_receive_window_percent=0.0)
@@ -152,7 +153,7 @@ def test_kinds_list_their_rules() -> None:
 def test_study_may_expect_only_the_verdicts_of_its_kind(name: str) -> None:
     study_kind = kind.named(name)
     names = {rule.name for stage in study_kind.analysis.rules for rule in stage}
-    study = load(
+    study = shipped(
         {"vms": "vm-sweep", "copy": "backup-mismatch", "packets": "forwarding", "files": "file-server"}[name]
     ).study
     assert study_kind.study.verdicts(study) == names | {"undetermined"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -37,15 +38,20 @@ def path_of(arguments: str) -> tuple[str, ...]:
     return paths[0] if paths else ()
 
 
+@functools.cache
+def options_of(path: tuple[str, ...]) -> frozenset[str]:
+    """The options of a command."""
+    own = COMMANDS[path]
+    # A group such as `hakaru array` has commands only.
+    collection = own.assemble_argument_collection() if own.default_command else ()
+    return frozenset(("--help", "--version", *(name for argument in collection for name in argument.names)))
+
+
 @pytest.mark.parametrize(("page", "arguments"), LINES)
 def test_commands_and_options_exist(page: str, arguments: str) -> None:
     path = path_of(arguments)
     assert path, f"{page}: there is no such command"
-    own = COMMANDS[path]
-    # A group such as `hakaru array` has commands only.
-    collection = own.assemble_argument_collection() if own.default_command else ()
-    named = {"--help", "--version", *(name for argument in collection for name in argument.names)}
-    assert [option for option in OPTION.findall(arguments) if option not in named] == [], page
+    assert [option for option in OPTION.findall(arguments) if option not in options_of(path)] == [], page
 
 
 def test_many_commands_are_found() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ OMITTED = "…"
 """Stands for the parts that a page leaves out."""
 
 
+@functools.cache
 def form_of(block: Block) -> str:
     """Kind of file that a block describes."""
     data: Any = parse_document(block.text.encode(), "block").data

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 from hakaru.report import calibrated
-from hakaru.study import load
 from hakaru.study.variables import Change
 from hakaru.wording import LANGUAGES
+
+from tests.study.shipped import shipped
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_row_has_the_value_of_the_study_and_the_number_that_it_was_chosen_on(language: str) -> None:
-    study = load("long-distance").study
+    study = shipped("long-distance").study
     place = study.calibrated[0].place
     ((name, text),) = calibrated.rows(study, language)
     assert place in name

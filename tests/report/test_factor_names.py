@@ -10,10 +10,10 @@ from hakaru.kinds.copy import tables as copy_tables
 from hakaru.kinds.vms import path
 from hakaru.report import lab_variants
 from hakaru.report.blocks import Table
-from hakaru.study import load
 from hakaru.wording import has
 
 from tests.analysis import small_backup, small_distance
+from tests.study.shipped import shipped
 
 
 def heads(table: Table, n: int) -> list[str]:
@@ -22,7 +22,7 @@ def heads(table: Table, n: int) -> list[str]:
 
 @pytest.mark.parametrize("study", ["backup-mismatch", "long-distance"])
 def test_every_factor_has_a_name(study: str) -> None:
-    factors = {factor for block in load(study).study.factors for factor in block.levels()}
+    factors = {factor for block in shipped(study).study.factors for factor in block.levels()}
     assert len(factors) > 5
     assert [factor for factor in sorted(factors) if not has(f"factor.{factor}")] == []
 
@@ -43,6 +43,6 @@ def test_tables_of_a_distance_have_names_of_factors(tmp_path: Path) -> None:
 
 
 def test_changes_of_the_lab_have_names_of_factors() -> None:
-    rows = dict(lab_variants.rows(load("backup-mismatch").study, "ja"))
+    rows = dict(lab_variants.rows(shipped("backup-mismatch").study, "ja"))
     assert rows["ケース throttled"] == "guests.kvm-2.nic_rate: 1 Gbit/s"
     assert rows["バッファ"].startswith("links.vtl.queue: ")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from hakaru.report import lab_variants
-from hakaru.study import load
+
+from tests.study.shipped import shipped
 
 
 def test_levels_are_listed_with_their_changes_of_the_lab() -> None:
-    rows = dict(lab_variants.rows(load("backup-mismatch").study, "en"))
+    rows = dict(lab_variants.rows(shipped("backup-mismatch").study, "en"))
     assert rows["case throttled"] == "guests.kvm-2.nic_rate: 1 Gbit/s"
     assert "links.vtl.rate: 10 Gbit/s" in rows["case ten-to-ten"]
     assert "links.kvm-2.pause: true" in rows["case pause"]
@@ -17,4 +18,4 @@ def test_levels_are_listed_with_their_changes_of_the_lab() -> None:
 
 
 def test_study_that_varies_only_its_load_has_no_variants() -> None:
-    assert lab_variants.rows(load("vm-sweep").study, "ja") == []
+    assert lab_variants.rows(shipped("vm-sweep").study, "ja") == []

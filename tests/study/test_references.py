@@ -11,6 +11,7 @@ from hakaru.study.references import TableReference
 from hakaru.study.tables import cells_of
 
 from tests.study.copying import COPYING, PUBLISHED
+from tests.study.shipped import shipped
 
 TABLE = "  - kind: table\n"
 SINGLE = """\
@@ -150,7 +151,7 @@ def test_every_kind_of_single_number_is_accepted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(study_paths()))
 def test_shipped_study_cites_what_it_compares_with(name: str) -> None:
-    study = load(name).study
+    study = shipped(name).study
     assert {r.publication for r in study.reference} == set(study.publications)
     assert all(isinstance(r, TableReference) or r.name.en != r.name.ja for r in study.reference)
 

@@ -13,6 +13,7 @@ from hakaru.run.plan import estimate
 from hakaru.study import Expanded, expand, load
 
 from tests.kinds.files.study import TREE, written
+from tests.study.shipped import shipped
 
 GUEST = {"image": "file-server", "memory": "1 GiB"}
 LAB = {"hosts": ["server"], "array": "storage", "load_guest": GUEST}
@@ -180,7 +181,7 @@ def test_file_servers_in_guests_without_an_array_or_a_client_are_refused(
 
 
 def test_shipped_study_compares_growing_with_fixed_disks() -> None:
-    study = load("file-server-disks").study
+    study = shipped("file-server-disks").study
     full, quick = expand(study), expand(study, quick=True)
     assert [point.factors["disk"] for point in full.points][:2] == ["vhd-fixed", "vhd-dynamic"]
     assert [point.factors["disk"] for point in quick.points] == ["vhd-fixed", "vhd-dynamic"]

@@ -19,6 +19,7 @@ from hakaru.study import expand, load
 from hakaru.wording import LANGUAGES, say
 
 from tests.kinds.files.study import TREE, written
+from tests.study.shipped import shipped
 
 
 def test_default_trees_are_the_published_ones() -> None:
@@ -174,7 +175,7 @@ def test_method_has_the_sessions_of_the_points(tmp_path: Path, language: str) ->
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_method_describes_points_of_both_destinations(language: str) -> None:
-    expanded = expand(load("file-server").study, quick=True)
+    expanded = expand(shipped("file-server").study, quick=True)
     summary = {"points": [{"factors": point.factors} for point in expanded.points]}
     texts = REPORT.method(summary, expanded.study, None, language)
     assert say(language, "method.files.directory") in texts and say(language, "method.files.warm") in texts

@@ -17,6 +17,7 @@ from hakaru.study import expand, load
 from tests.kinds.files.segments import LOAD, segments
 from tests.kinds.files.study import TREE, written
 from tests.kinds.files.test_chain import GUEST, to
+from tests.study.shipped import shipped
 
 
 def seats_of(folder: Path, **parts: Any) -> list[Seat]:
@@ -125,7 +126,7 @@ def test_parts_of_trees_add_up_to_the_byte() -> None:
 
 
 def test_shipped_study_has_the_published_segments() -> None:
-    study = load("file-server-segments").study
+    study = shipped("file-server-segments").study
     for expanded in (expand(study), expand(study, quick=True)):
         found = seats(load_at(expanded.at(expanded.points[-1])), plan_lab(expanded.study.lab))
         assert places(found) == {f"server-{s}": [f"client-{s}1", f"client-{s}2"] for s in range(1, 5)}

@@ -11,21 +11,19 @@ from hakaru.kinds.vms import study as vms_study
 from hakaru.kinds.vms.load import load_at
 from hakaru.kinds.vms.run import RUN
 from hakaru.lab.plan import plan_lab
-from hakaru.study import load
 from hakaru.study.consistency import problems
 from hakaru.study.expand import Expanded, expand
 from hakaru.study.model import Study
 from hakaru.study.variables import Problem
 
-from tests.run.conftest import ROOT
+from tests.study.shipped import shipped
 
 IQN = "iqn.2011-10.example.hakaru"
-STUDY = str(ROOT / "studies" / "noisy-neighbour" / "study.yaml")
 
 
 def point(changes: dict[str, Any] | None = None) -> Expanded:
     """One point beside the aggressors, with changes of the study."""
-    written = dict(load(STUDY).study.written)
+    written = dict(shipped("noisy-neighbour").study.written)
     written["variables"] = {"neighbour": {"beside": changes or {}}}
     written["factors"] = [{"neighbour": ["beside"]}]
     return expand(Study.model_validate(written | {"quick": None, "expect": []}))
@@ -38,7 +36,7 @@ def configured(changes: dict[str, Any] | None = None) -> dict[str, contract.Init
 
 
 def problems_of(changes: dict[str, Any]) -> list[Problem]:
-    changed = apply(load(STUDY).study.written, changes) | {"variables": {}, "expect": [], "quick": None}
+    changed = apply(shipped("noisy-neighbour").study.written, changes) | {"variables": {}, "expect": [], "quick": None}
     return list(vms_study.STUDY.point_problems(Study.model_validate(changed)))
 
 
@@ -154,7 +152,7 @@ def shares(name: str) -> dict[str, Any]:
 def whole(changes: dict[str, Any], levels: dict[str, dict[str, Any]], quick: dict[str, Any] | None = None) -> Study:
     """The study with other levels of its factor, and changes of what all of them share."""
     factors = {"variables": {"neighbour": levels}, "factors": [{"neighbour": list(levels)}]}
-    written = apply(load(STUDY).study.written, changes) | factors
+    written = apply(shipped("noisy-neighbour").study.written, changes) | factors
     return Study.model_validate(written | {"expect": [], "quick": quick})
 
 

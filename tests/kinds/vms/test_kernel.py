@@ -13,19 +13,17 @@ from hakaru.kinds.vms.load import load_at
 from hakaru.kinds.vms.run import RUN
 from hakaru.lab.plan import plan_lab
 from hakaru.run.kind import KernelLoad
-from hakaru.study import load
 from hakaru.study.expand import Expanded, expand
 from hakaru.study.model import Study
 
-from tests.run.conftest import ROOT
+from tests.study.shipped import shipped
 
-STUDY = str(ROOT / "studies" / "initiators" / "study.yaml")
 LEVEL = {"lab.load_guest": {}, "load.initiator": "kernel"}
 
 
 def points(vms: int, changes: dict[str, Any] | None = None) -> Expanded:
     """One point with the kernel as initiator, and with changes of the study."""
-    written = dict(load(STUDY).study.written)
+    written = dict(shipped("initiators").study.written)
     written["variables"] = {"initiator": {"open-iscsi": LEVEL | (changes or {})}}
     written["factors"] = [{"pattern": ["random-32k"], "initiator": ["open-iscsi"], "vms": [vms]}]
     return expand(Study.model_validate(written | {"quick": None}))
@@ -89,7 +87,7 @@ def test_session_of_one_vm_holds_the_commands_of_its_lu(commands: int, session: 
 
 
 def test_hakarus_initiator_needs_no_disks() -> None:
-    expanded = expand(load(STUDY).study, only={"initiator": {"hakaru-in-guest"}})
+    expanded = expand(shipped("initiators").study, only={"initiator": {"hakaru-in-guest"}})
     study = expanded.at(expanded.points[0])
     config = RUN.loads(expanded, expanded.repetitions[0], plan_lab(study.lab))
     assert study.lab.load_guest is not None

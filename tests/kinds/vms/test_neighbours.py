@@ -9,12 +9,11 @@ from hakaru.analysis.estimate import Estimate
 from hakaru.kinds.vms.analysis import neighbour_comparisons, neighbours
 from hakaru.kinds.vms.analysis.points import VmsPoint
 from hakaru.kinds.vms.analysis.setup import setup_at
-from hakaru.study import load
 from hakaru.study.model import Study
 
-from tests.run.conftest import ROOT
+from tests.study.shipped import shipped
 
-WRITTEN = load(str(ROOT / "studies" / "noisy-neighbour" / "study.yaml")).study.written
+WRITTEN = shipped("noisy-neighbour").study.written
 CAP = [{"name": "lu", "lun": 1, "iops": 40}]
 ALONE, CAPPED = {"load.groups.aggressor.vms": 0}, {"array.caps": CAP}
 SHARED = {"array.shares": {"in_flight": 10, "classes": [{"name": "victim", "lun": 0, "share": 800}]}}

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hakaru.kinds.vms.analysis import setup
 from hakaru.kinds.vms.analysis.setup import Setup, of_negotiated
-from hakaru.study import load, of_described
+from hakaru.study import of_described
 
 from tests.analysis.run_files import complete
 from tests.analysis.small_distance import ERA, KIB, LAB, MIB, OPEN, PATTERN, VARIABLES, factors
+from tests.study.shipped import shipped
 
 STUDY: dict[str, Any] = {
     "id": "far",
@@ -125,7 +126,7 @@ def test_site_has_no_path() -> None:
 
 
 def test_shipped_study_has_the_closed_forms_of_its_readme() -> None:
-    loaded = load("long-distance")
+    loaded = shipped("long-distance")
     lowest_bounds = {}
     for factor, level, depth in (
         ("settings", "default-2009", 1),

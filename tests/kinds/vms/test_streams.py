@@ -14,9 +14,10 @@ from hakaru.kinds.vms import path, path_figures
 from hakaru.kinds.vms.run import RUN
 from hakaru.kinds.vms.stream import StreamMeter
 from hakaru.lab.plan import plan_lab
-from hakaru.study import expand, load
+from hakaru.study import expand
 
 from tests.analysis.small_distance import Load, Pt, factors, spec_of, write_run
+from tests.study.shipped import shipped
 
 SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
 
@@ -94,7 +95,7 @@ def test_without_streams_there_is_no_table_of_them(tmp_path: Path) -> None:
 
 
 def test_engines_of_a_stream_use_the_port_and_the_sockets_of_the_sessions() -> None:
-    loaded = load("long-distance")
+    loaded = shipped("long-distance")
     only = {"transport": {"stream"}, "initiator": {"linux-iscsi"}, "rtt": {"20 ms"}}
     expanded = expand(loaded.study, only=only)
     turn, lab = expanded.repetitions[0], plan_lab(loaded.study.lab)
