@@ -6,11 +6,15 @@ import fcntl
 import json
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hakaru.report import render
+from hakaru.report.charts import render as drawing
 from hakaru.wording import LANGUAGES
 
 
@@ -22,6 +26,24 @@ class Reports:
     """File name → path of every format and language."""
     complaints: list[str]
     """Warnings about its pages on paper."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def charts_drawn_once() -> Iterator[None]:
+    """Let the renderer draw each chart once in a process, because drawing takes most of the time of
+    a report, and many reports are those of equal runs.
+    """
+    renderer, drawn = drawing.vl_convert, dict[str, str]()
+    draw = renderer.vegalite_to_svg
+
+    def remembered(spec: dict[str, Any]) -> str:
+        key = json.dumps(spec)
+        if key not in drawn:
+            drawn[key] = draw(spec)
+        return drawn[key]
+
+    with patch.object(renderer, "vegalite_to_svg", remembered):
+        yield
 
 
 class Listener(logging.Handler):

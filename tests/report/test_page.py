@@ -170,7 +170,8 @@ def test_report_of_a_failed_run_says_why_and_how_to_complete_it(tmp_path: Path, 
     # The point without results is measured by that command.
     assert [point["valid"] for point in summary["points"]].count(False) == 1
     assert all(step["text"] != say(language, "next.invalid", {"count": 1}) for step in built["next_steps"])
-    written = render(run, ["html"], [language], tmp_path / "out")[0].read_text().split("</header>")[0]
+    (path,) = render(run, ["html"], [language], tmp_path / "out", summary=summary)
+    written = path.read_text().split("</header>")[0]
     assert "the engine was lost" in written and say(language, "cover.failed") in written
 
 
