@@ -81,6 +81,16 @@ def test_disk_that_has_all_of_its_space_does_not_grow() -> None:
     assert disagreement(grown, spec(format="vhd"), PAGE_BYTES, 0) is None
 
 
+def test_fixed_disk_grows_by_the_bytes_that_it_was_extended_by() -> None:
+    fixed = spec(size="96 MiB", subformat="fixed")
+    extended = {"created": layers(0, 1, 64, 103, 129), "loaded": layers(16, 17, 96, 135, 161)}
+    assert disagreement(extended, fixed, PAGE_BYTES, 0, 32 * MIB) is None
+    found = disagreement(extended, fixed, PAGE_BYTES, 0)
+    assert found is not None and (found["upper"], found["lower"]) == ("guest", "image")
+    # A growing disk follows its files.
+    assert disagreement(MEASURED, spec(size="96 MiB"), PAGE_BYTES, 0, 32 * MIB) is None
+
+
 def test_reserved_space_reaches_the_lu_when_it_is_written() -> None:
     reserved = spec(subformat="fixed", preallocation="falloc")
     written = {"created": layers(0, 1, 64, 103, 70), "loaded": layers(40, 41, 64, 103, 110)}

@@ -23,6 +23,7 @@ from hakaru.fileserver.virtual_disk import (
     parse_options,
     parse_version,
     refusal,
+    resize_command,
 )
 from pydantic import ValidationError
 
@@ -215,3 +216,23 @@ def test_unknown_help_gives_no_formats() -> None:
         frozenset(),
         "",
     )
+
+
+def test_image_grows_in_the_formats_that_can_and_the_added_part_is_allocated_as_the_rest(
+    qemu_img: QemuImg, tmp_path: Path
+) -> None:
+    for values in CREATED:
+        described, path = disk(**values), tmp_path / "image"
+        for command in create_commands(described, str(path)):
+            run(*command)
+        larger = described.model_copy(update={"size": 2 * SIZE})
+        if FORMATS[described.format].can_grow:
+            run(*resize_command(larger, str(path)))
+            assert map_of(larger, path).size_bytes == 2 * SIZE, values
+            is_whole = described.chosen_preallocation in ("falloc", "full")
+            assert (path.stat().st_blocks * 512 >= 2 * SIZE) == is_whole, values
+        else:
+            driver = FORMATS[described.format].driver
+            with pytest.raises(subprocess.CalledProcessError):
+                run("qemu-img", "resize", "-q", "-f", driver, str(path), str(2 * SIZE))
+        path.unlink()

@@ -26,17 +26,17 @@ from typing import Any, Self
 
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
 from hakaru.fileserver import virtual_disk
+from hakaru.fileserver.attachment import Attachment
 from hakaru.fileserver.chain_spec import HOST_PATH, SHARE_PATH, ChainSpec, FileSystem
 from hakaru.fileserver.image_map import ImageMap, parse_map
 from hakaru.fileserver.layers import ArrayCounters, Layers, layers_of
 from hakaru.fileserver.samba_settings import FOLDERS, FileServer, configuration, group, passwd
-from hakaru.fileserver.virtual_disk import QemuImg
+from hakaru.fileserver.virtual_disk import QemuImg, VirtualDisk
 from hakaru.guest.machine import Guest, GuestCommandError
 from hakaru.guest.open_iscsi import OpenIscsi
 
 IMAGE_PATH = f"{HOST_PATH}/disk.image"
 _SCRATCH_PATH = f"{HOST_PATH}/disk.compacted"
-_DEVICE = "/dev/nbd0"
 _SAMBA_FOLDER = "/run/samba"
 _UID = 1000
 # `-K`, `nodiscard`: a new LU has no data, and TRIM of a whole LU is slow on an emulated processor.
@@ -64,10 +64,11 @@ class Chain:
     def __init__(self, guest: Guest, spec: ChainSpec, initiator: OpenIscsi) -> None:
         self.guest = guest
         self.spec = spec
-        """The layers as they are: `compact` changes the disk."""
+        """The layers as they are: `compact` and `enlarge` change the disk."""
         self.initiator = initiator
         self.lu_device = ""
         """The LU's disk in the guest: `/dev/sda`."""
+        self._attachment = Attachment(guest, IMAGE_PATH, extensible=spec.extensible)
         self._server: FileServer | None = None
 
     @classmethod
@@ -254,24 +255,26 @@ class Chain:
             "guest_mount": options[SHARE_PATH],
         }
 
+    @property
+    def disk_device(self) -> str:
+        """The block device of the virtual disk."""
+        return self._attachment.device
+
     async def attach(self) -> None:
         """Attach the image as a block device."""
-        command = virtual_disk.attach_command(self.spec.disk, IMAGE_PATH, _DEVICE)
-        size = f'[ "$(blockdev --getsize64 {_DEVICE})" = {self.spec.disk.size} ]'
-        await self._run(
-            "set -e",
-            # qemu-nbd keeps its socket there.
-            "mkdir -p /var/lock",
-            "modprobe nbd max_part=0 nbds_max=1",
-            shlex.join(command),
-            f"for i in $(seq {_WAITS}); do {size} && exit 0; usleep {_WAIT_US}; done",
-            f"echo the size of {_DEVICE} is not that of the disk; exit 1",
-        )
+        await self._attachment.attach(self.spec.disk)
+
+    async def enlarge(self, disk: VirtualDisk) -> float:
+        """Give the image the size of a larger `disk` while its file system is mounted. Returns the
+        time for which requests were held, in milliseconds. The chain must be extensible.
+        """
+        held_ms = await self._attachment.enlarge(disk)
+        self.spec = replace(self.spec, disk=disk)
+        return held_ms
 
     async def detach(self) -> None:
         """Detach the image, and wait until qemu-nbd has closed it."""
-        gone = f"for i in $(seq {_WAITS}); do pidof qemu-nbd >/dev/null || exit 0; usleep {_WAIT_US}; done; exit 1"
-        await self._run(f"qemu-nbd --disconnect {_DEVICE} >/dev/null 2>&1", gone)
+        await self._attachment.detach()
 
     async def close(self) -> None:
         """Take all layers down, whatever of them exists."""
@@ -319,14 +322,15 @@ class Chain:
         await self._run("set -e", *map(shlex.join, commands))
 
     async def _make_share(self) -> None:
-        await self._run(f"{_MAKE[self.spec.guest_file_system]} {_DEVICE}")
+        await self._run(f"{_MAKE[self.spec.guest_file_system]} {self.disk_device}")
         await self._mount_share()
 
     async def _mount_host(self) -> None:
         await self._mount(self.lu_device, HOST_PATH, self.spec.host_file_system, self.spec.host_write_back)
 
     async def _mount_share(self) -> None:
-        await self._mount(_DEVICE, SHARE_PATH, self.spec.guest_file_system, self.spec.guest_write_back)
+        kind, write_back = self.spec.guest_file_system, self.spec.guest_write_back
+        await self._mount(self.disk_device, SHARE_PATH, kind, write_back)
 
     async def _attach_share(self) -> None:
         await self.attach()

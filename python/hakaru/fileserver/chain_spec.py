@@ -16,6 +16,8 @@ FileSystem = Literal["ext4", "xfs", "btrfs"]
 
 HOST_PATH, SHARE_PATH = "/srv/host", "/srv/share"
 """Mount points, in the guest, of the file system on the LU and of the one on the virtual disk."""
+SIZED_LAYERS = ("lu", "host_disk", "host_file_system", "virtual_disk", "guest_file_system")
+"""Layers that have a size, from the LU upwards, as `hakaru.fileserver.extension` extends them."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class ChainSpec:
     """The same for the file system on the virtual disk."""
     lu_write_back: bool = True
     """Whether the LU's write cache is on (WCE of its caching mode page)."""
+    extensible: bool = False
+    """Whether the virtual disk can be extended while it is used: the device mapper is then between
+    it and its file system.
+    """
 
     @property
     def file_systems(self) -> tuple[FileSystem, FileSystem]:
@@ -46,6 +52,7 @@ class ChainSpec:
             "host_write_back": self.host_write_back,
             "guest_write_back": self.guest_write_back,
             "lu_write_back": self.lu_write_back,
+            "extensible": self.extensible,
         }
 
 

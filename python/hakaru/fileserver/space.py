@@ -46,7 +46,9 @@ class Growth:
     upper: str
     lower: str
     upper_bytes: int
-    """Growth of the upper layer; 0 if the lower one has all of its space from the start."""
+    """Growth of the upper layer. If the lower one has all of its space from the start, the bytes by
+    which the disk was extended.
+    """
     lower_bytes: int
     allowed_bytes: int
     """Metadata and rounding by which they may differ."""
@@ -75,11 +77,14 @@ _FIELDS = (
 )
 
 
-def growths(stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_bytes: int) -> list[Growth]:
+def growths(
+    stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_bytes: int, extended_bytes: int = 0
+) -> list[Growth]:
     """Return the growth of each pair of layers while the load ran. `stages` needs `created` and
     `loaded`.
 
-    `rewritten_bytes`: written by the load over files that existed.
+    `rewritten_bytes`: written by the load over files that existed. `extended_bytes`: by which the
+    virtual disk was extended meanwhile; `spec` describes the larger one.
     """
     before, after = (bytes_of(stages[name]) for name in ("created", "loaded"))
     grown = {layer: after[layer] - before[layer] for layer in LAYERS}
@@ -90,8 +95,12 @@ def growths(stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_bytes: i
         # is only reserved (`falloc`) reaches the LU when it is written.
         # The pool of the chain has the pages of its LU alone, so it always follows the LU.
         follows = "lu" if lower == "pool" else _growing(upper, spec.disk)
-        expected = 0 if lower != "pool" and _has_all_space(lower, spec.disk) else grown[follows]
-        found.append(Growth(upper, lower, expected, grown[lower], most))
+        # A disk whose space is all allocated has that of the added part too.
+        is_whole = lower != "pool" and _has_all_space(lower, spec.disk)
+        expected = extended_bytes if is_whole else grown[follows]
+        # A file system counts some metadata of the space that it was extended by as used.
+        added = 0 if lower == "pool" else extended_bytes // _DISK_SHARE
+        found.append(Growth(upper, lower, expected, grown[lower], most + added))
     return found
 
 
@@ -144,9 +153,11 @@ def disorders(stages: Stages, page_bytes: int) -> Iterator[tuple[str, str, str]]
             yield stage, "lu", "pool"
 
 
-def disagreement(stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_bytes: int) -> dict[str, Any] | None:
+def disagreement(
+    stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_bytes: int, extended_bytes: int = 0
+) -> dict[str, Any] | None:
     """Return the first pair of layers that does not agree, with the bytes by which it does not;
-    None if all agree.
+    None if all agree. Arguments as of `growths`.
     """
     for stage, upper, lower in disorders(stages, page_bytes):
         sizes = bytes_of(stages[stage])
@@ -157,7 +168,7 @@ def disagreement(stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_byt
             "bytes": abs(sizes[lower] - sizes[upper]),
             "allowed_bytes": 0,
         }
-    for growth in growths(stages, spec, page_bytes, rewritten_bytes):
+    for growth in growths(stages, spec, page_bytes, rewritten_bytes, extended_bytes):
         if not growth.agrees:
             return {
                 "upper": growth.upper,

@@ -4,6 +4,7 @@
     refusal(disk, qemu_img)              what this qemu-img lacks for it, or None
     create_commands(disk, "/srv/disk")   qemu-img create …, and what it leaves out
     attach_command(disk, "/srv/disk", "/dev/nbd0")
+    resize_command(larger, "/srv/disk")  qemu-img resize …, to the size of a larger disk
     compacted(disk)                      the same disk after `compact_commands`
 
 `QemuImg` has the facts about the qemu-img of a machine or guest. `parse_formats` and
@@ -52,15 +53,18 @@ class Traits:
     """Whether the format has the two subformats by itself."""
     has_map: bool = True
     """Whether `qemu-img map` reports which ranges have data, and where."""
+    can_grow: bool = True
+    """Whether `qemu-img resize` makes an image larger."""
 
 
 FORMATS: Mapping[Format, Traits] = {
     "raw": Traits("raw", ("off",), ("falloc", "full"), returns_space=True),
     "qcow2": Traits("qcow2", ("off", "metadata"), ("falloc", "full"), returns_space=True),
     # block/vpc.c and block/vhdx.c have no .bdrv_co_pdiscard. QEMU writes no data of a fixed VHD, so
-    # without `preallocation` its file is sparse. block/vhdx.c has no .bdrv_co_block_status.
-    "vhd": Traits("vpc", ("off",), ("off", "falloc", "full"), returns_space=False, subformats=True),
-    "vhdx": Traits("vhdx", ("off",), ("off",), returns_space=False, subformats=True, has_map=False),
+    # without `preallocation` its file is sparse. block/vhdx.c has no .bdrv_co_block_status. Neither
+    # has .bdrv_co_truncate.
+    "vhd": Traits("vpc", ("off",), ("off", "falloc", "full"), returns_space=False, subformats=True, can_grow=False),
+    "vhdx": Traits("vhdx", ("off",), ("off",), returns_space=False, subformats=True, has_map=False, can_grow=False),
 }
 
 
@@ -233,6 +237,17 @@ def attach_command(disk: VirtualDisk, path: str, device: str) -> list[str]:
         *(("--detect-zeroes=unmap",) if disk.detect_zeroes else ()),
         path,
     ]
+
+
+def resize_command(disk: VirtualDisk, path: str) -> list[str]:
+    """Return the command that gives an image that is not attached the size of a larger `disk`. The
+    added space is allocated as that of the image.
+    """
+    assert FORMATS[disk.format].can_grow, disk.format
+    words = ["qemu-img", "resize", "-q", "-f", FORMATS[disk.format].driver]
+    if disk.chosen_preallocation != "off":
+        words.append(f"--preallocation={disk.chosen_preallocation}")
+    return [*words, path, str(disk.size)]
 
 
 def compacted(disk: VirtualDisk) -> VirtualDisk:

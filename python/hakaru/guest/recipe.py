@@ -114,7 +114,11 @@ RECIPES: Mapping[RecipeName, Recipe] = {
             ("virtio_net", "vmxnet3"),
             extra_modules=("nbd", "btrfs"),
             extra_packages=("samba", "samba-common-bin", "qemu-utils", "btrfs-progs"),
-            extra_programs=("smbd", "pdbedit", "qemu-img", "qemu-nbd", "df", "stat", "mkfs.btrfs"),
+            extra_programs=(
+                *("smbd", "pdbedit", "qemu-img", "qemu-nbd", "df", "stat", "mkfs.btrfs"),
+                # They make a mounted file system larger.
+                *("resize2fs", "xfs_growfs", "btrfs"),
+            ),
         ),
         # Debian's kernel for everything else: NICs that QEMU emulates, ALUA of dm-multipath, and
         # tape libraries.
