@@ -7,11 +7,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hakaru.engine import clock
 from hakaru.errors import EnvironmentError_
-from hakaru.run.events import Events, LinkChange, TimedEvent
+from hakaru.run.events import DiskChange, Events, LinkChange, TimedEvent
 
 MS = 1_000_000
 DOWN, UP = LinkChange("array.0", up=False), LinkChange("array.0", up=True)
@@ -142,5 +143,61 @@ def test_link_is_mended_after_an_error() -> None:
             await events.play()
         await events.restore()
         assert links.done == [("array.0", False), ("array.0", True)]
+
+    asyncio.run(scenario())
+
+
+def test_loads_that_have_ended_wait_for_a_change_that_has_begun_and_for_no_other() -> None:
+    async def scenario() -> None:
+        links = Links()
+        links.go_on.clear()
+        events = events_of(links, (0, DOWN), (0, UP))
+        task = asyncio.create_task(events.play())
+        events.handle_measure(clock.now_ns())
+        await links.entered.wait()
+        ending = asyncio.create_task(events.end())
+        await asyncio.sleep(0)
+        assert not ending.done()
+        links.go_on.set()
+        await ending
+        await task
+        assert links.done == [("array.0", False)]
+        assert len(events.describe()) == 1 and "event_missed" in names(events)
+
+    asyncio.run(scenario())
+
+
+def test_error_of_a_change_under_way_is_raised_when_the_loads_have_ended() -> None:
+    async def scenario() -> None:
+        links = Links(refuse=True)
+        links.go_on.clear()
+        events = events_of(links, (0, DOWN))
+        task = asyncio.create_task(events.play())
+        events.handle_measure(clock.now_ns())
+        await links.entered.wait()
+        links.go_on.set()
+        with pytest.raises(EnvironmentError_):
+            await events.end()
+        await asyncio.gather(task, return_exceptions=True)
+        await events.restore()
+
+    asyncio.run(scenario())
+
+
+class Disks:
+    """Disks that record how they were extended."""
+
+    async def extend(self, node: str, disk_bytes: int, lu_bytes: int) -> dict[str, Any]:
+        return {"layers": {node: [disk_bytes, lu_bytes]}}
+
+
+def test_change_of_a_disk_adds_its_record_to_the_event() -> None:
+    async def scenario() -> None:
+        planned = [TimedEvent(0, "extend_disk", "server", DiskChange("server", 96, 128))]
+        events = Events(planned, {}, [], [], 1, Disks())
+        events.handle_measure(clock.now_ns())
+        await events.play()
+        (event,) = events.describe()
+        assert (event["object"], event["layers"]) == ("server", {"server": [96, 128]})
 
     asyncio.run(scenario())

@@ -50,6 +50,13 @@ class Chains(Protocol):
         """
         ...
 
+    async def extend(self, node: str, disk_bytes: int, lu_bytes: int) -> dict[str, Any]:
+        """Extend the virtual disk of a node's guest, its LU and the file systems on both while they
+        are used. Returns the record. Raises DeviceError if a layer fails, LostError if the array
+        does.
+        """
+        ...
+
     async def examine(self, rewritten_bytes: Mapping[str, int]) -> dict[str, Any]:
         """Take them down after the load, and return node → its record.
 
@@ -194,6 +201,10 @@ class LabChains:
     async def empty_caches(self) -> None:
         """Empty the caches of the guests."""
         await self._guests.empty_caches()
+
+    async def extend(self, node: str, disk_bytes: int, lu_bytes: int) -> dict[str, Any]:
+        """Extend the layers of one guest."""
+        return await self._guests.extend_chain(node, disk_bytes, lu_bytes)
 
     async def examine(self, rewritten_bytes: Mapping[str, int]) -> dict[str, Any]:
         """The record of each chain."""

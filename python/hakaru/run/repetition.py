@@ -119,7 +119,7 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
                 await end_when_steady(warm_up, engine, work, sample.at_ns, gang.loads)
 
         planned = place.events(expanded, turn)
-        events = Events(planned, place.links, gang.servers, gang.fabrics, len(gang.loads))
+        events = Events(planned, place.links, gang.servers, gang.fabrics, len(gang.loads), chains)
 
         def begin(at_ns: int) -> None:
             messages.measure_ns.append(at_ns)
@@ -141,6 +141,7 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
         try:
             seconds_max = cost_of(expanded, turn.point, None).seconds_max
             await _until_loaded(gang, listeners, seconds_max, talk, guards)
+            await events.end()
             for engine in gang.loads:
                 messages.results[engine.name] = await engine.result()
             if chains is not None:

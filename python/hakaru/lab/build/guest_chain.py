@@ -3,6 +3,7 @@
     chain = await GuestChain.build(guest, plan, array)   LU → … → the share, and Samba if planned
     …                                                    the load
     await chain.watch()                                  … which must not fill the pool
+    record = await chain.extend(disk_bytes, lu_bytes)    … and meanwhile all layers become larger
     record = await chain.examine(rewritten_bytes)        bytes of every layer, TRIM, and the end
     error = await chain.find_cause()                     after a failure: the layer that caused it
 
@@ -20,7 +21,7 @@ from typing import Any, Self, TypeVar
 from hakaru.engine import contract
 from hakaru.engine.session import EngineSession
 from hakaru.errors import GuestError, HakaruError, LostError
-from hakaru.fileserver import space
+from hakaru.fileserver import extension, space
 from hakaru.fileserver.chain import Chain
 from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.layers import ArrayCounters, array_counters
@@ -53,6 +54,7 @@ class GuestChain:
         self._stages: dict[str, dict[str, int | None]] = {}
         self._described: dict[str, Any] = {}
         self._page_bytes = 0
+        self._extended_bytes = 0
 
     @classmethod
     async def build(cls, guest: Guest, plan: ChainPlan, array: EngineSession) -> Self:
@@ -119,6 +121,16 @@ class GuestChain:
                 await _check_space(self.plan, self._array)
                 await asyncio.sleep(_POLL_S)
 
+    async def extend(self, disk_bytes: int, lu_bytes: int) -> dict[str, Any]:
+        """Extend the virtual disk to `disk_bytes`, the LU to `lu_bytes`, and the file systems on
+        both, while the load uses them. Returns the record of `extension.extend`.
+        """
+        disk = self.chain.spec.disk
+        larger = disk.model_copy(update={"size": disk_bytes})
+        record = await extension.extend(self.chain, larger, _PlannedLu(self.plan, self._array), lu_bytes)
+        self._extended_bytes += disk_bytes - disk.size
+        return record
+
     async def _examine(self, rewritten_bytes: int) -> dict[str, Any]:
         await self.chain.write_back()
         await _check_space(self.plan, self._array)
@@ -132,7 +144,7 @@ class GuestChain:
         await self.chain.trim_host()
         await self._take("host_trimmed")
         await self.chain.close()
-        known = (self._stages, self.plan.spec, self._page_bytes, rewritten_bytes)
+        known = (self._stages, self.chain.spec, self._page_bytes, rewritten_bytes, self._extended_bytes)
         return {
             **self._described,
             "page_bytes": self._page_bytes,
@@ -175,6 +187,28 @@ class GuestChain:
             f"the {disk.format} disk of guest {self.plan.node} or a file system on it is damaged: {lines[0]}",
             f"all messages of the guest's kernel and of qemu-img: {' / '.join(lines)[:_HINT_MAX]}",
         )
+
+
+class _PlannedLu:
+    """The LU of a chain, at its array."""
+
+    def __init__(self, plan: ChainPlan, array: EngineSession) -> None:
+        self._plan, self._array = plan, array
+
+    async def size(self) -> int:
+        status = await self._manage(contract.StatusAction())
+        volumes = next(pool["volumes"] for pool in status["pools"] if pool["name"] == self._plan.pool)
+        return next(int(volume["size_bytes"]) for volume in volumes if volume["name"] == self._plan.volume)
+
+    async def resize(self, size: int) -> None:
+        action = contract.ResizeAction(pool=self._plan.pool, volume=self._plan.volume, size_bytes=size)
+        await self._manage(action)
+
+    async def _manage(self, action: contract.ManageAction) -> dict[str, Any]:
+        try:
+            return await self._array.manage(action)
+        except LostError as error:
+            raise ArrayLostError(error.message, error.hint) from error
 
 
 async def _unless_full(plan: ChainPlan, array: EngineSession, work: Coroutine[Any, Any, Result]) -> Result:

@@ -251,6 +251,16 @@ class LoadGuests:
                     running.chain = None
         return records
 
+    async def extend_chain(self, node: str, disk_bytes: int, lu_bytes: int) -> dict[str, Any]:
+        """Extend all layers of the chain in the guest of a node (`GuestChain.extend`). Raises
+        GuestError, or LostError if the array is lost.
+        """
+        chain = self._running[node].chain
+        assert chain is not None, f"{node} has no chain"
+        async with self._failing(node):
+            return await chain.extend(disk_bytes, lu_bytes)
+        raise AssertionError("unreachable")
+
     async def watch_chains(self) -> None:
         """Wait until the pool of a chain is full, and raise GuestError. To be cancelled."""
         chains = [self._running[node].chain for node in self.plugged]
