@@ -106,9 +106,12 @@ Records = dict[str, dict[str, Any]]
 
 
 def start(
-    folder: Path, study: dict[str, Any], variables: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    study: dict[str, Any],
+    variables: Mapping[str, str] = MappingProxyType({}),
+    program: str = "tests.guests.file_chain",
 ) -> subprocess.Popen[str]:
-    """Start a run of a study (`file_chain.py`) in a folder."""
+    """Start a run of a study in a folder."""
     (folder / "study.yaml").write_text(json.dumps(study))
     environment = {
         **os.environ,
@@ -116,7 +119,7 @@ def start(
         "HAKARU_RUNS": str(folder / "runs"),
         **variables,
     }
-    command = [sys.executable, "-m", "tests.guests.file_chain", "run", str(folder / "study.yaml"), "--json"]
+    command = [sys.executable, "-m", program, "run", str(folder / "study.yaml"), "--json"]
     command += ["--report", "html,json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 

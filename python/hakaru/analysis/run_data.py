@@ -49,7 +49,7 @@ class Repetition:
     """Node → record of the chain of its file server in a guest; empty without one."""
     events: tuple[dict[str, Any], ...] = ()
     """Events that were carried out in its measuring phase: `{event, object, due_ns, begun_ns,
-    done_ns}`.
+    done_ns}`, and a record of their own for some.
     """
 
     @property

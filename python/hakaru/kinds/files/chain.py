@@ -161,9 +161,11 @@ def array(chain: ChainPart, lab: LabPlan, node: str, *, seed: int, intervals: In
     )
 
 
-def held_bytes(chain: ChainPart, grown_bytes: int) -> int:
-    """Memory of the pool when it is full, after it has grown by `grown_bytes`."""
-    return min(chain.lu.pool + grown_bytes, chain.lu.size)
+def held_bytes(chain: ChainPart, grown_bytes: int, extended_bytes: int) -> int:
+    """Memory of the pool when it is full, after it has grown by `grown_bytes`, and its LU by
+    `extended_bytes`.
+    """
+    return min(chain.lu.pool + grown_bytes, chain.lu.size + extended_bytes)
 
 
 def problems(study: Study, chain: ChainPart, tree_bytes: int) -> Iterator[Problem]:
@@ -178,10 +180,11 @@ def problems(study: Study, chain: ChainPart, tree_bytes: int) -> Iterator[Proble
     elif guest.memory < MEMORY_MIN_BYTES:
         message = f"the image {IMAGE} is too large for {format_size(guest.memory)} of memory"
         yield ("lab", "load_guest", "memory"), message, "use at least 1 GiB"
-    yield from _size_problems(place, chain, tree_bytes)
+    yield from size_problems(place, chain, tree_bytes)
 
 
-def _size_problems(place: tuple[str, ...], chain: ChainPart, tree_bytes: int) -> Iterator[Problem]:
+def size_problems(place: tuple[str, ...], chain: ChainPart, tree_bytes: int) -> Iterator[Problem]:
+    """Layers too small for the one above. `place`: that of the chain in the study."""
     for name, kind, size, field in (
         ("virtual disk", chain.guest_file_system, chain.disk.size, (*place, "disk", "size")),
         ("LU", chain.host_file_system, chain.lu.size, (*place, "lu", "size")),

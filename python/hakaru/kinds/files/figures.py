@@ -3,7 +3,8 @@
 rates       files per second: against the number of tools, or of each point
 time        share of the tools' time that each operation takes
 pool        use of the pool over time, while the trees are built and used, the mean length of its
-            runs, and its use in percent if it grows, with a dotted line at each growth
+            runs, and its use in percent if it grows, with a dotted line at each growth, and a
+            dashed one at each extension of a disk
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ def _time(points: list[Json], language: str) -> Figure:
 def _pool(points: list[Json], language: str) -> Figure:
     """The bytes that the pool has taken since the trees were begun, its runs and its growth."""
     uses = {label(point, language): point["pool_use"] for point in points}
-    growths = sorted({second for use in uses.values() for second in use["growth_s"]})
+    growths, extensions = (
+        sorted({second for use in uses.values() for second in use[f"{name}_s"]}) for name in ("growth", "extension")
+    )
+    events = [*((at, (2, 3)) for at in growths), *((at, (6, 3)) for at in extensions)]
     panels = {"pool_use": {name: [byte - use["bytes"][0] for byte in use["bytes"]] for name, use in uses.items()}}
     runs = {name: use["run_bytes"] for name, use in uses.items() if any(use["run_bytes"])}
     panels |= {"pool_run": runs} if runs else {}
@@ -118,7 +122,7 @@ def _pool(points: list[Json], language: str) -> Figure:
                 Line(name, each, PALETTE[place % len(PALETTE)], marker="none")
                 for place, (name, each) in enumerate(drawn.items())
             ]
-            marks = [Line("", _points([at, at], [0.0, top], 1), charts.QUIET, (2, 3), "none") for at in growths]
+            marks = [Line("", _points([at, at], [0.0, top], 1), charts.QUIET, dash, "none") for at, dash in events]
             below = say(language, "axis.building") if panel == [*panels][-1] else ""
             charted.append(charts.lines([*series, *marks], Axes(below, say(language, f"axis.{panel}")), part))
         return charts.panels(*charted) if len(charted) > 1 else charted[0]
@@ -126,6 +130,7 @@ def _pool(points: list[Json], language: str) -> Figure:
     caption = note(points, language, names.RATE, "pool")
     caption += say(language, "figure.files.pool.runs") if runs else ""
     caption += say(language, "figure.files.pool.growth") if growths else ""
+    caption += say(language, "figure.files.pool.extension") if extensions else ""
     return Figure("pool", say(language, "figure.files.pool"), caption, draw)
 
 

@@ -40,7 +40,7 @@ from pydantic import Field, StringConstraints, model_validator
 from hakaru.files.tree import PUBLISHED_BYTES, PUBLISHED_FILES, TreeSpec
 from hakaru.fileserver.samba_settings import SambaSettings
 from hakaru.kinds.files.chain import ChainPart
-from hakaru.kinds.files.events import EVENTS_MAX, PoolEvent
+from hakaru.kinds.files.events import EVENTS_MAX, ChainEvent
 from hakaru.kinds.files.mixes import UsersSpec
 from hakaru.study.any_load import Load
 from hakaru.study.kind import load_of
@@ -203,10 +203,11 @@ class FilesLoad(Load):
         default=False, description="keep the trees for the next repetition, instead of deleting and building them"
     )
     to: DestinationSpec
-    events: list[PoolEvent] = Field(
+    events: list[ChainEvent] = Field(
         default=[],
         max_length=EVENTS_MAX,
-        description="growth of the pool below a `chain`, in the measuring phase of each repetition; default: none",
+        description="growth of the pool below a `chain` and extension of its disk, in the measuring phase of each "
+        "repetition; default: none",
     )
     time_limit: Duration = Field(
         default=3600 * SECOND_NS,

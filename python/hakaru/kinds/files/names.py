@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hakaru.engine.contract import UserOperation
+from hakaru.kinds.files.events import disk_sizes, grows
 from hakaru.kinds.files.load import FilesLoad
 
 ENTITY = "files"
@@ -70,7 +71,15 @@ GROWTH = {
     f"{RATE}_during_growth": "1/s",
     f"{RATE}_after_growth": "1/s",
 }
-"""Metrics of loads with events, in which the pool grows."""
+"""Metrics of loads with events in which the pool grows."""
+EXTENSION = {
+    "extension_ms": "ms",
+    "extension_held_ms": "ms",
+    f"{RATE}_before_extension": "1/s",
+    f"{RATE}_during_extension": "1/s",
+    f"{RATE}_after_extension": "1/s",
+}
+"""Metrics of loads with events in which the disk is extended."""
 LU = {
     "lu_reads_per_s": "1/s",
     "lu_writes_per_s": "1/s",
@@ -144,7 +153,8 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
     if load.users is not None:
         latencies[ACHIEVED] = "percent"
     below = {BUILD: "MB/s", RUN: "KiB"} | LU | GAUGES | PEAKS | CACHE | HEADROOM if load.to.chain is not None else {}
-    below |= GROWTH if load.events else {}
+    below |= GROWTH if grows(load.events) else {}
+    below |= EXTENSION if disk_sizes(load.events) else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}
 
 

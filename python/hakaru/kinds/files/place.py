@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hakaru.engine import contract
 from hakaru.fileserver.chain_spec import SHARE_PATH, ChainPlan
 from hakaru.fileserver.samba_settings import FileServer, Share, User
 from hakaru.kinds.files import chain
+from hakaru.kinds.files.events import disk_sizes
 from hakaru.kinds.files.load import FilesLoad, SmbSpec
 from hakaru.kinds.files.seats import Seat, seats, server_nodes
 from hakaru.lab.plan import LabPlan
@@ -56,7 +58,9 @@ def chain_plans(load: FilesLoad, lab: LabPlan) -> tuple[ChainPlan, ...]:
         if load.to.smb is not None:
             server = FileServer(node, (Share(name=SHARE, path=SHARE_PATH),), (USER,), load.to.smb.server)
             hosts = tuple(seat.host for seat in seats(load, lab) if seat.server == node)
-        plans.append(chain.plan(load.to.chain, lab, node, array, hosts, server))
+        plan = chain.plan(load.to.chain, lab, node, array, hosts, server)
+        # Only then, because the device mapper takes a little time for each request.
+        plans.append(replace(plan, spec=replace(plan.spec, extensible=bool(disk_sizes(load.events)))))
     return tuple(plans)
 
 

@@ -8,7 +8,7 @@ from hakaru.engine import contract
 from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.kinds.files import chain, on_site, place
-from hakaru.kinds.files.events import grown_bytes, timed
+from hakaru.kinds.files.events import disk_sizes, grown_bytes, timed
 from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
 from hakaru.kinds.files.names import COUNTERS, ENTITY, RATE
@@ -65,9 +65,11 @@ class FilesRun(RunKind):
         return place.chain_plans(load_at(study), lab)
 
     def events(self, study: Study, lab: LabPlan) -> Sequence[TimedEvent]:
-        """The growth of the pools below the chains."""
+        """The growth of the pools below the chains, and the extension of the disks on them."""
         load = load_at(study)
-        return timed(load.events, lab.array_names[: load.servers])
+        if load.to.chain is None:
+            return ()
+        return timed(load.events, load.to.chain, place.chain_plans(load, lab))
 
     def file_servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Mapping[str, FileServer]:
         """Samba in the nodes of arrays, unless the trees are in a directory or in a guest."""
@@ -122,7 +124,8 @@ class FilesRun(RunKind):
         chain_s, held_bytes = 0.0, 0
         if load.to.chain is not None:
             chain_s = load.servers * CHAIN_S
-            held_bytes = load.servers * chain.held_bytes(load.to.chain, grown_bytes(load.events))
+            extended = max(disk_sizes(load.events), default=load.to.chain.disk.size) - load.to.chain.disk.size
+            held_bytes = load.servers * chain.held_bytes(load.to.chain, grown_bytes(load.events), extended)
         time_ns = measure.time or load.time_limit
         limit_s = (measure.warmup_most_ns + time_ns) / 1e9
         # Files that are used again never run out, and a limit of the load is no time that it takes.

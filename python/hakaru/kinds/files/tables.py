@@ -1,5 +1,5 @@
 """Tables of a study of files: rates, times of operations, use of arrays below the trees, rates of
-file servers and clients, bytes of the layers below the trees.
+file servers and clients, bytes of the layers below the trees, layers of disks that were extended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
     if shared := [point for point in points if point.get("servers")]:
         tables.append(_servers(shared, language))
     chained = [point for point in points if point.get("space")]
-    return [*tables, _space(chained, language), _growth(chained, language)] if chained else tables
+    if chained:
+        tables += [_space(chained, language), _growth(chained, language)]
+    extended = [point for point in points if point.get("extension")]
+    return [*tables, _extension(extended, language)] if extended else tables
 
 
 def _table(
@@ -162,6 +165,19 @@ def _growth(points: list[Json], language: str) -> Table:
                 )
             )
     return Table(say(language, "table.files.growth"), columns, rows)
+
+
+def _extension(points: list[Json], language: str) -> Table:
+    """Size of each layer before and after its extension, and the time of the step."""
+    columns = [Column(say(language, "table.files.extension.layer"), "level", header=True)]
+    columns += [Column(say(language, f"table.files.extension.{name}")) for name in ("before", "after", "ms")]
+    rows: list[Row | Across] = []
+    for point in points:
+        rows.append(Across(label(point, language), heading=True))
+        for layer, found in point["extension"].items():
+            sizes = (_mib(found[f"{when}_bytes"], language) for when in ("before", "after"))
+            rows.append(Row([say(language, f"extension.{layer}"), *sizes, number(found["ms"], language)]))
+    return Table(say(language, "table.files.extension"), columns, rows)
 
 
 def _mib(size: float, language: str) -> str:

@@ -3,6 +3,7 @@
 servers   the rates of several file servers or clients, and fairness
 space     the bytes of the layers below the trees, and what TRIM gave back
 growth    the pool that grew during the load, and the rates before, meanwhile and after
+extension the disk that was extended during the load, its layers, and the same rates
 peak      the number of tools with the highest rate, of each sweep
 limiter   the rate of each point, and its bottleneck
 """
@@ -21,6 +22,7 @@ from hakaru.fileserver.space import LAYERS
 from hakaru.kinds.files import names
 from hakaru.kinds.files.analysis.points import FilesPoint
 from hakaru.kinds.files.chain import THRESHOLD_PERCENT
+from hakaru.kinds.files.events import grows
 from hakaru.wording import LANGUAGES, number, say
 
 KEPT_SHARE = 0.25
@@ -92,7 +94,7 @@ def _space(point: FilesPoint, space: Mapping[str, Any], several: bool) -> Findin
 def of_growths(points: Sequence[FilesPoint], several: bool) -> list[Finding]:
     """Findings about the pools that grew during the load, of each point with such events."""
     known = "pool_used_percent_after_growth"
-    return [_growth(point, several) for point in points if point.load.events and point.mean(known) is not None]
+    return [_growth(point, several) for point in points if grows(point.load.events) and point.mean(known) is not None]
 
 
 def _growth(point: FilesPoint, several: bool) -> Finding:
@@ -101,7 +103,8 @@ def _growth(point: FilesPoint, several: bool) -> Finding:
     rates = {when: evidence[f"{names.RATE}_{when}_growth"] for when in ("before", "during", "after")}
     text = {}
     for language in LANGUAGES:
-        parts = [say(language, "files.growth", {**evidence, "growths": len(point.load.events)})]
+        count = sum(event.grow_pool is not None for event in point.load.events)
+        parts = [say(language, "files.growth", {**evidence, "growths": count})]
         if before is not None and after is not None and before >= THRESHOLD_PERCENT:
             state = "above" if after >= THRESHOLD_PERCENT else "relieved"
             parts.append(say(language, f"files.growth.{state}", evidence))
@@ -110,6 +113,37 @@ def _growth(point: FilesPoint, several: bool) -> Finding:
         levels = point.factors if several else {}
         text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
     return Finding("growth", dict(point.factors) if several else {}, text, None, evidence)
+
+
+def of_extensions(points: Sequence[FilesPoint], several: bool) -> list[Finding]:
+    """Findings about the disks that were extended during the load, of each point with such
+    events.
+    """
+    return [_extension(point, point.extension, several) for point in points if point.extension is not None]
+
+
+def _extension(point: FilesPoint, layers: Mapping[str, Mapping[str, float]], several: bool) -> Finding:
+    metrics = {name: point.mean(name) for name in names.EXTENSION}
+    rates = {when: metrics[f"{names.RATE}_{when}_extension"] for when in ("before", "during", "after")}
+    longest = max(layers, key=lambda layer: layers[layer]["ms"])
+    disk = layers["virtual_disk"]
+    text = {}
+    for language in LANGUAGES:
+        values = {
+            "before": mib(disk["before_bytes"], language),
+            "after": mib(disk["after_bytes"], language),
+            "ms": metrics["extension_ms"],
+            "held": metrics["extension_held_ms"],
+            "longest": say(language, f"extension.{longest}"),
+            "longest_ms": layers[longest]["ms"],
+        }
+        parts = [say(language, "files.extension", values)]
+        if None not in rates.values():
+            parts.append(say(language, "files.extension.rates", rates))
+        levels = point.factors if several else {}
+        text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
+    evidence = {**metrics, "layers": {layer: dict(sizes) for layer, sizes in layers.items()}}
+    return Finding("extension", dict(point.factors) if several else {}, text, None, evidence)
 
 
 def mib(size: float, language: str) -> str:

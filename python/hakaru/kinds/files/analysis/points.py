@@ -17,8 +17,10 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import below, building, cold, parts, pools, space
+from hakaru.kinds.files.analysis import below, building, changes, cold, extensions, parts, pools, space
+from hakaru.kinds.files.analysis.changes import Change
 from hakaru.kinds.files.analysis.parts import Servers
+from hakaru.kinds.files.events import EXTEND, disk_sizes, grows
 from hakaru.kinds.files.load import FilesLoad, load_at
 from hakaru.kinds.files.rules import STAGES, FilesEvidence
 from hakaru.study.model import Study
@@ -36,6 +38,8 @@ class FilesPoint(Point):
     """Bytes of the layers below the trees (`space.of_repetitions`); None without a chain."""
     pool_use: pools.OverTime | None = field(default=None, kw_only=True)
     """Use of the pools below the trees in the first repetition (`pools.over_time`)."""
+    extension: dict[str, dict[str, float]] | None = field(default=None, kw_only=True)
+    """Sizes and times of the layers of disks that were extended (`extensions.of_repetitions`)."""
     servers: Servers = field(default_factory=dict, kw_only=True)
     """File server → its clients; empty if there is one of each."""
     study: Study = field(kw_only=True)
@@ -49,6 +53,8 @@ class FilesPoint(Point):
             described["servers"] = [{"server": server, "clients": hosts} for server, hosts in self.servers.items()]
         if self.pool_use is not None:
             described["pool_use"] = self.pool_use
+        if self.extension is not None:
+            described["extension"] = self.extension
         return described if self.space is None else described | {"space": self.space}
 
 
@@ -62,9 +68,11 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     gathered = Gathered(str(run.run.get("origin")), units)
     spaces: list[list[Mapping[str, Any]]] = []
     pool_use = None
+    extended: list[list[Change]] = []
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             _add(gathered, repetition, load, nics, shared, is_timed=run.study.measure.time is not None)
+            extended.append(changes.of(repetition, EXTEND))
             if repetition.chains:
                 spaces.append(list(repetition.chains.values()))
                 pool_use = pool_use or pools.over_time(repetition)
@@ -78,6 +86,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
         load=load,
         space=space.of_repetitions(spaces),
         pool_use=pool_use,
+        extension=extensions.of_repetitions(extended),
         servers=shared,
         study=study,
     )
@@ -100,8 +109,8 @@ def _add(
     if load.to.chain is not None:
         values |= {names.BUILD: building.mb_per_s(repetition), **below.of_repetition(repetition)}
         values[names.RUN] = pools.run_bytes(repetition, repetition.window[1]) / 1024
-    if load.events:
-        values |= pools.growth(repetition)
+    values |= pools.growth(repetition) if grows(load.events) else {}
+    values |= extensions.metrics(repetition) if disk_sizes(load.events) else {}
     gathered.caveats += cold.caveats(load, delivered, values.get("read_from_drives_percent", math.nan))
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)

@@ -10,30 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from hakaru.analysis.counters import Series
 from hakaru.analysis.run_data import Repetition
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import building
-from hakaru.kinds.files.events import GROW
+from hakaru.kinds.files.analysis import building, changes
+from hakaru.kinds.files.events import EXTEND, GROW
 
 SHOWN_MAX = 200
 """Instants of a repetition's use of the pools at most."""
-AFTERMATH_NS = 1_000_000_000
-"""Time after a growth that counts as a part of it: the array discards and synchronises the new
-pages then.
-"""
 OverTime = Mapping[str, Sequence[float | None]]
 
 
 def over_time(repetition: Repetition) -> OverTime | None:
     """Return `seconds` since building has begun, ascending, until the end of the load, and for each
     of these instants `bytes` in use in all pools, their `capacity_bytes`, and the mean length of
-    their runs, `run_bytes`. `growth_s` has the seconds at which a pool grew. None without a pool,
-    or without samples.
+    their runs, `run_bytes`. `growth_s` has the seconds at which a pool grew, `extension_s` those at
+    which a disk was extended. None without a pool, or without samples.
     """
     begin, pools = building.begin_ns(repetition), _gauges(repetition, "used_bytes_now")
     if begin is None or not pools:
@@ -49,7 +44,8 @@ def over_time(repetition: Repetition) -> OverTime | None:
         "bytes": [_total(pools, at) for at in shown],
         "capacity_bytes": [_total(capacities, at) if capacities else None for at in shown],
         "run_bytes": [length if math.isfinite(length := run_bytes(repetition, at)) else None for at in shown],
-        "growth_s": [(int(event["begun_ns"]) - begin) / 1e9 for event in _growths(repetition)],
+        "growth_s": [(int(event["begun_ns"]) - begin) / 1e9 for event in changes.of(repetition, GROW)],
+        "extension_s": [(int(event["begun_ns"]) - begin) / 1e9 for event in changes.of(repetition, EXTEND)],
     }
 
 
@@ -65,12 +61,10 @@ def growth(repetition: Repetition) -> dict[str, float]:
     The time is that of the longest order to an array. `during` lasts from the first order to a
     second after the last one.
     """
-    events = _growths(repetition)
+    events = changes.of(repetition, GROW)
     if not events:
         return dict.fromkeys(names.GROWTH, math.nan)
-    begun, done = min(int(event["begun_ns"]) for event in events), max(int(event["done_ns"]) for event in events)
-    start, end = repetition.window
-    over = min(done + AFTERMATH_NS, end)
+    begun, done = changes.span(events)
     used, capacity = (_gauges(repetition, f"{name}_bytes_now") for name in ("used", "capacity"))
     capacities = _total(capacity, begun), _total_after(capacity, done)
     percents = [
@@ -78,24 +72,12 @@ def growth(repetition: Repetition) -> dict[str, float]:
         for size, room in zip((_total(used, begun), _total_after(used, done)), capacities, strict=True)
     ]
     values = [
-        max((int(event["done_ns"]) - int(event["begun_ns"])) / 1e6 for event in events),
+        changes.longest_ms(events),
         *(room / (1 << 20) for room in capacities),
         *percents,
-        *(_rate(repetition, window) for window in ((start, begun), (begun, over), (over, end))),
+        *changes.rates_around(repetition, events),
     ]
     return dict(zip(names.GROWTH, values, strict=True))
-
-
-def _growths(repetition: Repetition) -> list[dict[str, Any]]:
-    return [event for event in repetition.events if event["event"] == GROW]
-
-
-def _rate(repetition: Repetition, window: tuple[int, int]) -> float:
-    """Files per second; NaN in a window without samples."""
-    return sum(
-        repetition.counters.total_rate(window, engine="files", entity=names.ENTITY, name=name)
-        for name in names.COUNTERS[names.RATE]
-    )
 
 
 def _gauges(repetition: Repetition, name: str) -> list[Series]:

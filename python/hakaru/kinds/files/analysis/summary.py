@@ -41,6 +41,7 @@ class FilesAnalysis(AnalysisKind):
         several = len(analysed) > 1
         found = [*differences.findings(measured, several), *findings.of_servers(measured, several)]
         found += [*findings.of_spaces(measured, several), *findings.of_growths(measured, several)]
+        found += findings.of_extensions(measured, several)
         found += [*findings.of_run(measured, sweeps), *summary.findings_of(compared, several)]
         results = expectations.Results([], [], compared, analysed)
         return summary.of_run(run, analysed, found, compared, results, several) | {"sweeps": []}
