@@ -119,7 +119,9 @@ ERRORS_WITHOUT_TEXT = {
 }  # fmt: skip
 """Errors that are defects, are caught, or are shown by another call of this table."""
 
-YIELDING = re.compile(r"study/(consistency|goal|tables)|kinds/|fileserver/|array/consistency|lab/sandbox/entry")
+YIELDING = re.compile(
+    r"study/(consistency|goal|port_groups|tables)|kinds/|fileserver/|array/consistency|lab/sandbox/entry"
+)
 """Modules whose functions yield or return problems: (place, message, hint) or (message, hint)."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

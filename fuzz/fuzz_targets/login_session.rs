@@ -87,6 +87,7 @@ fn config() -> TargetConfig {
     TargetConfig {
         target_name: TARGET_NAME.to_owned(),
         portals,
+        port_groups: Vec::new(),
         lus: vec![thin, four_k, read_only],
         access: Access::default(),
         limits,

@@ -210,6 +210,21 @@ def test_port_state_can_be_set_and_is_shown(array: Path) -> None:
     assert stdout_of("array", "port", array, "0", "optimized").endswith(" is optimized\n")
 
 
+def test_state_is_that_of_every_portal_of_a_group(tmp_path: Path) -> None:
+    groups = "[{portals: [0, 2], preferred: true}]"
+    file = array_file(tmp_path, portals='["127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"]', port_groups=groups)
+    with served(file):
+        first, second, third = json_of("array", "status", file)["portals"]
+        assert stdout_of("array", "port", file, "2", "standby") == f"{first} is standby\n{third} is standby\n"
+        assert json_of("array", "port", file, "1", "optimized")["portals"] == [second]
+        ports = json_of("array", "status", file)["ports"]
+    assert [(port["state"], port["group"], port["preferred"]) for port in ports] == [
+        ("standby", 1, True),
+        ("optimized", 2, False),
+        ("standby", 1, True),
+    ]
+
+
 def test_transition_shorter_than_a_millisecond_is_refused(array: Path) -> None:
     message = error_of(hakaru("array", "port", array, "0", "standby", "--transition", "999 µs"), 2)
     assert "--transition: shorter than 1 ms" in message and "choose at least 1 ms" in message

@@ -221,15 +221,46 @@ def test_load_follows_the_access_states_of_the_ports() -> None:
             running.progress(300)
             a.engine.manage("set_port_state", portal=0, state="non_optimized")
             running.until(paths_usable_now=2)
-            before = a.engine.counters()
-            running.progress(3000)
-            after = a.engine.counters()
+            grown = received(a.engine, running, ports=2)
             last = running.stop()
     assert last["vms"]["errors"] == 0
     assert last["paths/a"]["path_losses"] == 0
-    grown = [after[f"port/{port}"]["rx_bytes"] - before[f"port/{port}"]["rx_bytes"] for port in (0, 1)]
     assert grown[0] < grown[1] / 100, "only the optimized port is used"
     assert any("its port is standby" in text or "in transition" in text for text in running.complaints)
+
+
+def received(array: Engine, running: Load, ports: int) -> list[float]:
+    """Bytes that each port of the array receives during 3000 requests of a load."""
+    before = array.counters()
+    running.progress(3000)
+    after = array.counters()
+    return [after[f"port/{port}"]["rx_bytes"] - before[f"port/{port}"]["rx_bytes"] for port in range(ports)]
+
+
+def test_load_uses_the_preferred_group_and_follows_the_state_of_a_whole_group() -> None:
+    groups = [{"portals": [0, 1]}, {"portals": [2], "preferred": True}]
+    with (
+        array(lu(0, 64 * MIB), portals=["127.0.0.1:0"] * 3, port_groups=groups, sample_interval_ms=100) as a,
+        load(config(a.engine.found["portals"], **RETURN)) as running,
+    ):
+        running.progress(300)
+        preferred = received(a.engine, running, ports=3)
+        a.engine.manage("set_port_state", portal=2, state="non_optimized")
+        running.progress(300)
+        others = received(a.engine, running, ports=3)
+        a.engine.manage("set_port_state", portal=1, state="standby")
+        running.until(paths_usable_now=1)
+        running.progress(300)
+        portals = a.engine.manage("status")["portals"]
+        last = running.stop()
+    assert last["vms"]["errors"] == last["paths/a"]["path_losses"] == 0
+    assert max(preferred[:2]) < preferred[2] / 100, "only the preferred group is used"
+    assert others[2] < min(others[:2]) / 100, "an optimized group is better than a preferred one that is not"
+    assert [(portal["state"], portal["group"], portal["preferred"]) for portal in portals] == [
+        ("standby", 1, False),
+        ("standby", 1, False),
+        ("non_optimized", 2, True),
+    ]
 
 
 def test_refused_portal_ends_its_sessions_and_accepts_them_again() -> None:

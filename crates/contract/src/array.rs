@@ -18,6 +18,10 @@ pub struct ArrayConfig {
     /// Addresses to listen on as `address:port`, 1 to 16. With port 0 the kernel chooses a port,
     /// which `ready` reports.
     pub portals: Vec<String>,
+    /// Target port groups (ALUA): portals that share an access state, at most 16. Each portal that
+    /// is in none of them is a group of its own; these follow. Default: none.
+    #[serde(default)]
+    pub port_groups: Vec<PortGroupConfig>,
     /// Thin-provisioned pools, at most 16. A pool that does not exist is created.
     #[serde(default)]
     pub pools: Vec<PoolConfig>,
@@ -88,6 +92,17 @@ fn default_sample_interval_ms() -> u32 {
 }
 fn default_sessions_max() -> u32 {
     16_384
+}
+
+/// A target port group. Groups are numbered from 1, in their order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortGroupConfig {
+    /// Indices into `portals`, at least one. A portal is in one group at most.
+    pub portals: Vec<u16>,
+    /// Report the group as the preferred one (PREF), of which there is one at most. Default false.
+    #[serde(default)]
+    pub preferred: bool,
 }
 
 /// A logical unit.

@@ -9,7 +9,8 @@ use crate::array::{GroupConfig, LuConfig};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManageAction {
-    /// Report `pools` (figures in bytes, groups and volumes), `lus`, `portals` and `sessions_now`.
+    /// Report `pools` (figures in bytes, groups and volumes), `lus`, `portals` (each with the state
+    /// and number of its target port group) and `sessions_now`.
     Status,
     /// Add a RAID group to a pool.
     Grow {
@@ -75,14 +76,14 @@ pub enum ManageAction {
         /// Logical unit number.
         lun: u8,
     },
-    /// Set the asymmetric access state (ALUA) of the target port behind a portal. A restart resets
-    /// it.
+    /// Set the asymmetric access state (ALUA) of the target port group of a portal. A restart
+    /// resets it.
     SetPortState {
         /// Index into the configuration's `portals`.
         portal: u16,
         /// The state.
         state: PortState,
-        /// Length of the transition, during which the port refuses access, milliseconds, at most
+        /// Length of the transition, during which the group refuses access, milliseconds, at most
         /// 255 000. Default 0: the state changes at once.
         #[serde(default)]
         transition_ms: u32,

@@ -38,6 +38,7 @@ fn cost(write: bool, bytes: u32) -> f64 {
     let mut target = Target::new(TargetConfig {
         target_name: "iqn.2026-01.net.example:cost".to_owned(),
         portals: vec![portal],
+        port_groups: Vec::new(),
         lus: vec![LuDescription::new(0, 1 << 30)],
         access: hakaru_iscsi_target::Access::default(),
         limits: Limits::default(),

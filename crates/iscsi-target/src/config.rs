@@ -4,12 +4,12 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_scsi_device::LuDescription;
+use hakaru_scsi_device::{LuDescription, PortGroupDescription};
 
 use crate::login::access::Access;
 
 /// Configuration of a target. Each portal is its own portal group, tagged with its position from 1,
-/// and a SCSI target port with its own state.
+/// and a SCSI target port.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
     /// iSCSI name (`iqn.`, `eui.` or `naa.`, RFC 7143 section 4.2.7), at most 223 bytes.
@@ -18,6 +18,9 @@ pub struct TargetConfig {
     /// (`0.0.0.0`, `::`) is announced to an initiator as the address it connected to. 1 to 256
     /// portals.
     pub portals: Vec<SocketAddr>,
+    /// Target port groups: portals that share an access state. Each portal that is in none of them
+    /// is a group of its own.
+    pub port_groups: Vec<PortGroupDescription>,
     /// Logical units, each `lun` once.
     pub lus: Vec<LuDescription>,
     /// The access list. Default: every initiator, every LU.

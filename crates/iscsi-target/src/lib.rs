@@ -107,8 +107,8 @@ mod transmit;
 pub use config::{Limits, TargetConfig};
 pub use endpoint::Target;
 pub use hakaru_scsi_device::{
-    DeviceKind, Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, LuDescription, RecordError,
-    Returned, Space, TapeLibrary, Thin, check_reservations,
+    DeviceKind, Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, LuDescription,
+    PortGroupDescription, RecordError, Returned, Space, TapeLibrary, Thin, check_reservations,
 };
 pub use id::ConnectionId;
 pub use login::access::{Access, AccessError, AddressPrefix, LuAccess, PrefixError, Rule};

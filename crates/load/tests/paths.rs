@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use hakaru_contract::initiator::{Multipath, PathPolicy};
 use hakaru_load::{AttemptId, PathAction, PathSet, WriteRange};
 use hakaru_units::Time;
-use hakaru_wire::scsi::AccessState;
+use hakaru_wire::scsi::{AccessState, PortGroup};
 
 const BLOCKS: u64 = 12;
 const IN_FLIGHT: usize = 6;
@@ -23,6 +23,15 @@ fn seeds() -> u64 {
         20_000
     } else {
         500
+    }
+}
+
+/// Returns a target port group.
+fn group(number: u16, state: AccessState) -> PortGroup {
+    PortGroup {
+        number,
+        state,
+        ..PortGroup::default()
     }
 }
 
@@ -176,9 +185,8 @@ impl Simulation {
         let portal_group = if self.one_group { 1 } else { path as u16 + 1 };
         self.set.handle_login(path, Some(portal_group));
         link.is_up = true;
-        let group = path as u16 + 1;
-        self.set
-            .handle_up(self.time, path, Some(group), link.access);
+        let group = group(path as u16 + 1, link.access);
+        self.set.handle_up(self.time, path, Some(&group));
     }
 
     fn lose(&mut self, path: usize) {
@@ -258,10 +266,11 @@ impl Simulation {
         if self.links[path].is_cut || !self.links[path].is_up {
             return;
         }
-        let states: Vec<_> = (1..)
-            .zip(self.links.iter().map(|link| link.access))
+        let groups: Vec<PortGroup> = (1..)
+            .zip(&self.links)
+            .map(|(number, link)| group(number, link.access))
             .collect();
-        self.set.handle_states(self.time, &states);
+        self.set.handle_states(self.time, &groups);
     }
 
     fn issue(&mut self) {
@@ -541,8 +550,8 @@ fn set_of(paths: usize, policy: PathPolicy, config: Multipath) -> PathSet<u32> {
     let mut set = PathSet::new(paths, &config, 8);
     for path in 0..paths {
         set.handle_login(path, Some(path as u16 + 1));
-        let group = Some(path as u16 + 1);
-        set.handle_up(Time(0), path, group, AccessState::ActiveOptimized);
+        let group = group(path as u16 + 1, AccessState::ActiveOptimized);
+        set.handle_up(Time(0), path, Some(&group));
     }
     set
 }
@@ -578,16 +587,16 @@ fn round_robin_takes_turns_and_least_queue_depth_avoids_the_busy_path() {
 #[test]
 fn optimized_ports_are_preferred_and_standby_ports_are_not_used() {
     let mut set = set_of(3, PathPolicy::RoundRobin, Multipath::default());
-    let states = [
-        (1, AccessState::Standby),
-        (2, AccessState::ActiveNonOptimized),
-        (3, AccessState::ActiveOptimized),
+    let groups = [
+        group(1, AccessState::Standby),
+        group(2, AccessState::ActiveNonOptimized),
+        group(3, AccessState::ActiveOptimized),
     ];
-    set.handle_states(Time(1), &states);
+    set.handle_states(Time(1), &groups);
     assert_eq!(paths_of(&mut set, Time(1), 2), [2, 2]);
-    set.handle_states(Time(2), &[(3, AccessState::Unavailable)]);
+    set.handle_states(Time(2), &[group(3, AccessState::Unavailable)]);
     assert_eq!(paths_of(&mut set, Time(2), 2), [1, 1]);
-    set.handle_states(Time(3), &[(2, AccessState::Standby)]);
+    set.handle_states(Time(3), &[group(2, AccessState::Standby)]);
     assert!(!set.has_room(Time(3)));
     // A path fails if none is usable for 30 s.
     set.handle_timeout(Time::from_secs_f64(29.9));
@@ -597,6 +606,28 @@ fn optimized_ports_are_preferred_and_standby_ports_are_not_used() {
     assert!(!fails(&mut set));
     set.handle_timeout(Time::from_secs_f64(30.1));
     assert!(fails(&mut set));
+}
+
+#[test]
+fn paths_of_the_preferred_group_come_first_among_those_with_its_state() {
+    let mut set = PathSet::new(4, &Multipath::default(), 8);
+    let of = |number, state, preferred| PortGroup {
+        preferred,
+        ..group(number, state)
+    };
+    let optimized = AccessState::ActiveOptimized;
+    // Paths 0 and 2 lead to group 1, and 1 and 3 to group 2.
+    for path in 0..4 {
+        set.handle_login(path, Some(path as u16 + 1));
+        let group = of(path as u16 % 2 + 1, optimized, path % 2 == 1);
+        set.handle_up(Time(0), path, Some(&group));
+    }
+    assert_eq!(paths_of(&mut set, Time(1), 4), [1, 3, 1, 3]);
+    // An optimized path is better than a preferred one that is not optimized.
+    set.handle_states(Time(2), &[of(2, AccessState::ActiveNonOptimized, true)]);
+    assert_eq!(paths_of(&mut set, Time(2), 4), [0, 2, 0, 2]);
+    set.handle_states(Time(3), &[of(2, optimized, false)]);
+    assert_eq!(paths_of(&mut set, Time(3), 4), [3, 0, 1, 2]);
 }
 
 #[test]
@@ -654,7 +685,7 @@ fn path_that_returns_in_time_keeps_its_commands() {
     paths_of(&mut set, s(1.0), 2);
     set.handle_lost(s(2.0), 0);
     set.handle_login(0, Some(1));
-    set.handle_up(s(3.0), 0, Some(1), AccessState::ActiveOptimized);
+    set.handle_up(s(3.0), 0, Some(&group(1, AccessState::ActiveOptimized)));
     let again: Vec<usize> = std::iter::from_fn(|| set.poll_start(s(3.0)))
         .map(|(path, _)| path)
         .collect();
@@ -673,7 +704,7 @@ fn path_that_has_returned_stays_usable_for_data_that_arrived_before() {
         let mut set = set_of(2, PathPolicy::Failover, config);
         set.handle_lost(s(2.0), 0);
         set.handle_login(0, Some(1));
-        set.handle_up(s(3.0), 0, Some(1), AccessState::ActiveOptimized);
+        set.handle_up(s(3.0), 0, Some(&group(1, AccessState::ActiveOptimized)));
         set.handle_timeout(s(3.0 + failback_s));
         // The kernel received this data of the other path first, although it is handled last.
         set.handle_timeout(s(2.9));

@@ -2,7 +2,7 @@
 
 use crate::nexus::NexusState;
 use crate::outcome::{Notice, Outcome};
-use crate::port::Port;
+use crate::port::TargetPorts;
 use crate::unit::LogicalUnits;
 
 /// The state that a command may read and change.
@@ -15,8 +15,8 @@ pub(crate) struct Device<'a> {
     pub transfer_bytes_max: u32,
     /// Relative identifier of the port that received the command, from 1.
     pub relative_port: u16,
-    /// The target ports. Index 0 is relative port 1.
-    pub ports: &'a mut [Port],
+    /// The target ports. Position 0 is relative port 1.
+    pub ports: &'a mut TargetPorts,
     /// IMPLICIT TRANSITION TIME, seconds; 0 if changes have always taken effect at once.
     pub transition_seconds: u8,
     /// Destination of parameter data, initially empty.

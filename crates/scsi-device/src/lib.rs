@@ -50,7 +50,7 @@ pub use hakaru_tape::Record as TapeRecord;
 pub use io::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, Returned};
 pub use nexus::{Copies, CopyResult, Nexus, NexusState};
 pub use outcome::{Notice, Outcome, WRONG_DIRECTION};
-pub use port::{Port, PortChange};
+pub use port::{AccessGroup, PortChange, PortGroupDescription, TargetPorts};
 pub use program::{Answer, Job, LengthMismatch, Program, Step, StepContext};
 pub use ranges::{Claim, Ranges};
 pub use reservations::{RecordError, check_reservations};

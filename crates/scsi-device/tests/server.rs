@@ -2,7 +2,7 @@
 
 use hakaru_scsi_device::{
     DeviceServer, Directions, LuDescription, Nexus, NexusState, Notice, Outcome, Rights,
-    TapeLibrary, Verdict, WRONG_DIRECTION,
+    TapeLibrary, TargetPorts, Verdict, WRONG_DIRECTION,
 };
 use hakaru_tape::{Generation, LibraryConfig, Placed};
 use hakaru_wire::scsi::{Isid, Lun, Sense, Status};
@@ -25,7 +25,12 @@ fn server() -> DeviceServer {
     let mut read_only = LuDescription::new(7, BLOCKS * 512);
     read_only.read_only = true;
     let units = [LuDescription::new(0, BLOCKS * 512), read_only];
-    DeviceServer::new("iqn.2026-01.net.example:t", &units, 2, 1 << 20)
+    DeviceServer::new(
+        "iqn.2026-01.net.example:t",
+        &units,
+        TargetPorts::new(2, &[]),
+        1 << 20,
+    )
 }
 
 fn nexus(name: &str, rights: Rights) -> NexusState {
@@ -263,7 +268,12 @@ fn nexus_that_may_not_see_a_drive_gets_no_attention_from_it() {
         ),
         LuDescription::tape_drive(1),
     ];
-    let mut server = DeviceServer::new("iqn.2026-01.net.example:t", &units, 1, 1 << 20);
+    let mut server = DeviceServer::new(
+        "iqn.2026-01.net.example:t",
+        &units,
+        TargetPorts::new(1, &[]),
+        1 << 20,
+    );
     let mut rights = Rights::NONE;
     rights.allow(0, false);
     let good = Verdict::Status(Status::GOOD);

@@ -37,6 +37,7 @@ impl Server {
         let target = Target::new(TargetConfig {
             target_name: config.target_name.clone(),
             portals: vec![portal],
+            port_groups: Vec::new(),
             lus: lus::descriptions(config),
             access: hakaru_iscsi_target::Access::default(),
             limits: config.limits.clone(),

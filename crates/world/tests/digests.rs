@@ -111,6 +111,7 @@ impl Lab {
         let mut target = Target::new(TargetConfig {
             target_name: TARGET.into(),
             portals: vec!["10.0.0.1:3260".parse().expect("an address")],
+            port_groups: Vec::new(),
             lus: vec![LuDescription::new(0, bytes)],
             access: Access::default(),
             limits: Limits::default(),

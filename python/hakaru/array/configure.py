@@ -20,7 +20,7 @@ from hakaru.array.load import Loaded
 from hakaru.array.model import MS_NS, SECOND_NS, ChapUser, FileStore, Lu, Pool, TapeLibrary, ThinStore
 from hakaru.array.state import POOLS, RESERVATIONS, Online, OnlineLu
 from hakaru.engine import contract
-from hakaru.run.configure import cap_config, seed_of, shares_config
+from hakaru.run.configure import cap_config, port_groups_config, seed_of, shares_config
 from hakaru.study.model import Placement
 
 
@@ -38,6 +38,7 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
     return contract.ArrayConfig(
         target_name=file.target_name,
         portals=list(file.portals),
+        port_groups=port_groups_config(file.port_groups),
         pools=[_pool(loaded, pool, online) for pool in file.pools],
         lus=[lu.config for lu in served_lus(loaded, online)],
         tape_library=None if file.tape_library is None else _tape_library(loaded, file.tape_library),

@@ -8,6 +8,7 @@ import ipaddress
 from collections.abc import Iterator
 
 from hakaru.array.model import ArrayFile, FileStore, Lu, TapeLibrary, ThinStore
+from hakaru.study import port_groups
 from hakaru.study.storage import repeated_cap
 from hakaru.study.tape import slots_of
 
@@ -25,6 +26,7 @@ def problems(file: ArrayFile) -> list[Problem]:
     """All problems of an array file, in the order of the file."""
     return [
         *_addresses(file),
+        *_port_groups(file),
         *_access(file),
         *_pools(file),
         *_lus(file),
@@ -64,6 +66,11 @@ def _address(path: Path_, text: str, allow_external: bool) -> Iterator[Problem]:
         return
     if not (host.is_loopback or allow_external):
         yield path, f"{text} can be reached from outside this machine", EXTERNAL_HINT
+
+
+def _port_groups(file: ArrayFile) -> Iterator[Problem]:
+    for place, message, hint in port_groups.problems(file.port_groups, len(file.portals)):
+        yield ("port_groups", *place), message, hint
 
 
 def _access(file: ArrayFile) -> Iterator[Problem]:

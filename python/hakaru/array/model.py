@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints
 
 from hakaru.engine.contract import Model, TapeGeneration
 from hakaru.study.model import Part, Placement
+from hakaru.study.port_groups import GROUPS_MAX, PortGroup
 from hakaru.study.storage import CAPS_MAX, Cap, SharesSpec
 from hakaru.study.tape import SLOTS_MAX, Barcode
 from hakaru.text import Form
@@ -266,6 +267,11 @@ class ArrayFile(Part):
         min_length=1,
         max_length=16,
         description="address:port to listen on; IPv6 as [address]:port; port 0 lets the system choose",
+    )
+    port_groups: list[PortGroup] = Field(
+        default=[],
+        max_length=GROUPS_MAX,
+        description="portals that share an access state (ALUA); default: each portal is a group of its own",
     )
     allow_external: bool = Field(
         default=False, description="permit portals and metrics at addresses that other machines can reach"

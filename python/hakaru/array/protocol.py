@@ -100,7 +100,7 @@ class Delete(Part):
 
 
 class SetPortState(Part):
-    """Set a portal's asymmetric access state (ALUA) until the array stops."""
+    """Set the asymmetric access state (ALUA) of a portal's port group until the array stops."""
 
     command: Literal["port_state"] = "port_state"
     portal: Annotated[int, Field(ge=0, le=15)]

@@ -24,6 +24,7 @@ from hakaru.array.state import Online, OnlineGroup, OnlineLu, State
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import HakaruError, LostError, UsageError
+from hakaru.study.port_groups import group_of
 from hakaru.units import format_size
 
 LUNS = range(256)
@@ -223,14 +224,17 @@ class Service:
         return {"volume": request.volume, "luns": luns}
 
     async def _set_port_state(self, request: protocol.SetPortState) -> dict[str, Any]:
-        if request.portal >= len(self.ready_values["portals"]):
+        portals = self.ready_values["portals"]
+        if request.portal >= len(portals):
             raise UsageError(f"there is no portal {request.portal}", "they count from 0, in the order of the file")
         action = contract.SetPortStateAction(
             portal=request.portal, state=request.state, transition_ms=request.transition_ms
         )
         await self.engine.manage(action)
+        members = group_of(self.loaded.file.port_groups, request.portal)
         return {
-            "portal": self.ready_values["portals"][request.portal],
+            "portal": portals[request.portal],
+            "portals": [portals[member] for member in members],
             "state": request.state,
             "transition_ms": request.transition_ms,
         }

@@ -198,7 +198,7 @@ def port(
     ] = 0,
     json_: Json = False,
 ) -> int:
-    """Set the asymmetric access state (ALUA) of a portal. It lasts until the array stops."""
+    """Set the access state (ALUA) of a portal and its group. It lasts until the array stops."""
     from hakaru.array import protocol
 
     if 0 < transition < MS:
@@ -299,11 +299,12 @@ def checked(kind: Callable[..., Any], **fields: Any) -> Any:
 
 
 def print_port(done: dict[str, Any]) -> None:
-    """Print the state of a portal, or the state that it will have and when."""
-    if transition_ms := done["transition_ms"]:
-        print_text(f"{done['portal']} will be {done['state']} in {format_duration(transition_ms * MS)}")
-    else:
-        print_text(f"{done['portal']} is {done['state']}")
+    """Print the state of each portal of a group, or the state that it will have and when."""
+    for portal in done["portals"]:
+        if transition_ms := done["transition_ms"]:
+            print_text(f"{portal} will be {done['state']} in {format_duration(transition_ms * MS)}")
+        else:
+            print_text(f"{portal} is {done['state']}")
 
 
 def print_made(made: dict[str, Any]) -> None:

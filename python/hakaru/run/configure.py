@@ -18,6 +18,7 @@ from hakaru.run import pool_folder
 from hakaru.study import Expanded, Repetition
 from hakaru.study.intervals import Intervals
 from hakaru.study.model import ArraySpec, Lu
+from hakaru.study.port_groups import PortGroup
 from hakaru.study.storage import Cap, Placement, Pool, SharesSpec
 from hakaru.study.tape import TapeLibrarySpec
 
@@ -59,6 +60,7 @@ def _array_config(
     return contract.ArrayConfig(
         target_name=array.target_name,
         portals=list(portals),
+        port_groups=port_groups_config(array.port_groups),
         isolated_network=True,
         pools=[_pool(pool, name) for pool in array.pools],
         lus=[_lu(lu, seed_of(expanded.seed, name, lu.lun, "fill")) for lu in array.lus],
@@ -99,6 +101,11 @@ def tape_library_config(library: TapeLibrarySpec) -> contract.TapeLibraryConfig:
         early_warning_bytes=library.early_warning,
         times=contract.TapeTimesConfig(compression=library.compression),
     )
+
+
+def port_groups_config(groups: Sequence[PortGroup]) -> list[contract.PortGroupConfig]:
+    """Port groups in the format of the engine."""
+    return [contract.PortGroupConfig(portals=group.portals, preferred=group.preferred) for group in groups]
 
 
 def cap_config(cap: Cap) -> contract.CapConfig:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hakaru.engine.contract import ArrayModel, NoModel
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
 from hakaru.steadiness import PARTS
-from hakaru.study import kind
+from hakaru.study import kind, port_groups
 from hakaru.study.consistency_comparisons import comparison_problems
 from hakaru.study.consistency_goal import goal_problems, range_problems
 from hakaru.study.consistency_intervals import interval_problems
@@ -85,9 +85,14 @@ def _calibrated(study: Study) -> Iterator[Problem]:
 def _equipment(study: Study) -> list[Problem]:
     """Problems of lab and storage."""
     problems = [*_lab(study)]
+    plan = None if problems else plan_lab(study.lab)
     written = study.arrays or ({"": study.array} if study.array else {})
     for name, array in written.items():
-        problems += _lus(("arrays", name) if name else ("array",), array)
+        place = ("arrays", name) if name else ("array",)
+        problems += _lus(place, array)
+        if plan is not None:
+            found = port_groups.problems(array.port_groups, len(plan.portals(name or None)))
+            problems += [((*place, "port_groups", *at), message, hint) for at, message, hint in found]
     return problems
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from hakaru.engine.contract import Model, NoModel
 from hakaru.study.part import Id, Part
+from hakaru.study.port_groups import GROUPS_MAX, PortGroup
 from hakaru.study.tape import TapeLibrarySpec
 from hakaru.units import Duration, Rate, Size
 
@@ -154,6 +155,11 @@ class ArraySpec(Part):
     target_name: Annotated[
         str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)
     ]
+    port_groups: list[PortGroup] = Field(
+        default=[],
+        max_length=GROUPS_MAX,
+        description="portals that share an access state (ALUA); default: each portal is a group of its own",
+    )
     model: Model
     pools: list[Pool] = Field(
         default=[], max_length=16, description="thin-provisioned pools, empty at the start of every repetition"

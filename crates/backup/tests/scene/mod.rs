@@ -123,6 +123,7 @@ impl Array {
         let target = Target::new(TargetConfig {
             target_name: format!("iqn.2013-01.lab:{name}"),
             portals: vec![address(1)],
+            port_groups: Vec::new(),
             lus,
             access: Access::default(),
             limits: Limits::default(),

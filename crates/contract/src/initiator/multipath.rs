@@ -11,7 +11,8 @@ pub const PATHS_MAX: usize = 16;
 const SECONDS_MAX: f64 = 3600.0;
 
 /// Choice of the path of a command among the usable paths. Paths in the state active/optimized are
-/// preferred to those in the state active/non-optimized. Other paths are not used.
+/// preferred to those in the state active/non-optimized. Other paths are not used. Among paths in
+/// the same state, those of the preferred target port group (PREF) come first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PathPolicy {

@@ -8,7 +8,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `validate.rs` `rates_config.rs` `bound.rs` | checks of the configuration |
+//! | `validate.rs` `port_groups.rs` `rates_config.rs` `bound.rs` | checks of the configuration |
 //! | `setup.rs` | construction of the array's parts from the configuration |
 //! | `tape/` | the tape library, and its cartridges in memory, a folder or a pool |
 //! | `access.rs` | access list and permitted addresses |
@@ -50,6 +50,7 @@ mod manage;
 mod orders;
 mod path_hint;
 mod pools;
+mod port_groups;
 mod rates_config;
 mod refusals;
 mod reports;
@@ -186,6 +187,7 @@ impl<'r> Shell<'r> {
                 TargetConfig {
                     target_name,
                     portals,
+                    port_groups: setup::port_groups(config),
                     lus: descriptions,
                     access,
                     limits,

@@ -6,7 +6,7 @@ use std::path::Path;
 use hakaru_contract::drive::{ArrayModel, Drive};
 use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig};
 use hakaru_drive::Array;
-use hakaru_iscsi_target::{Limits, LuDescription, Thin, check_reservations};
+use hakaru_iscsi_target::{Limits, LuDescription, PortGroupDescription, Thin, check_reservations};
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_runtime::{Reactor, Token};
 use hakaru_store::{Contents, FileStore, GRANULE_BYTES, MemoryStore, Place, Store};
@@ -39,6 +39,17 @@ pub fn portals(config: &ArrayConfig) -> Result<Vec<SocketAddr>, Failure> {
         .portals
         .iter()
         .map(|portal| parse_address("portals", portal))
+        .collect()
+}
+
+/// Returns the target port groups of a checked configuration.
+pub fn port_groups(config: &ArrayConfig) -> Vec<PortGroupDescription> {
+    let groups = config.port_groups.iter();
+    groups
+        .map(|group| PortGroupDescription {
+            ports: group.portals.clone(),
+            preferred: group.preferred,
+        })
         .collect()
 }
 

@@ -22,8 +22,13 @@ pub fn status(
         .map(|(portal, address)| {
             let state = port_state(target.port_state(portal));
             let state = state.map_or(json!("transitioning"), |state| json!(state));
-            let accepts = acceptor.accepts(portal);
-            json!({"address": address.to_string(), "state": state, "accepts": accepts})
+            json!({
+                "address": address.to_string(),
+                "state": state,
+                "group": target.port_group(portal) + 1,
+                "preferred": target.is_preferred(portal),
+                "accepts": acceptor.accepts(portal),
+            })
         })
         .collect();
     BTreeMap::from([

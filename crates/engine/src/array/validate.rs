@@ -7,7 +7,7 @@ use hakaru_pool::{Failure as Refusal, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 
 use super::bound::bound;
 use super::pools::POOLS_MAX;
-use super::{rates_config, tape};
+use super::{port_groups, rates_config, tape};
 use crate::failure::Failure;
 
 /// Largest physical block of an LU, bytes.
@@ -32,6 +32,7 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
         Failure::usage(e, hint)
     })?;
     check_target_name(&config.target_name)?;
+    port_groups::check(config)?;
     rates_config::check(config)?;
     check_pools(config, model)?;
     check_lus(config, model)?;

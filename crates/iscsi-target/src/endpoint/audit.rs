@@ -65,6 +65,7 @@ mod tests {
         let mut target = Target::new(TargetConfig {
             target_name: "iqn.2026-01.net.example:array".to_owned(),
             portals: vec!["10.0.0.1:3260".parse().expect("an address")],
+            port_groups: Vec::new(),
             lus: vec![LuDescription::new(0, 1 << 20)],
             access: Access::default(),
             limits: Limits::default(),

@@ -59,26 +59,28 @@ impl Target {
         self.attend_all(Some(lun), Sense::CAPACITY_DATA_CHANGED, None);
     }
 
-    /// Changes the asymmetric access state of a portal's port; every initiator gets UNIT ATTENTION,
-    /// ASYMMETRIC ACCESS STATE CHANGED. Commands in flight continue. A transition of the port ends.
+    /// Changes the asymmetric access state of the target port group of a portal; every initiator
+    /// gets UNIT ATTENTION, ASYMMETRIC ACCESS STATE CHANGED. Commands in flight continue. A
+    /// transition of the group ends.
     ///
     /// # Panics
     /// If there is no such portal.
     pub fn set_port_state(&mut self, portal: usize, state: AccessState) {
-        self.core
-            .transitions
-            .retain(|transition| transition.portal != portal);
-        let port = &mut self.core.device.ports[portal];
-        if port.state == state {
-            return;
-        }
-        port.state = state;
-        port.change = PortChange::Device;
-        self.attend_all(None, Sense::ASYMMETRIC_ACCESS_STATE_CHANGED, None);
+        self.set_group_state(self.port_group(portal), state);
     }
 
-    /// Changes the state of a portal's port like [`Target::set_port_state`], after a transition of
-    /// this length. Until then the port refuses commands that need an active port with NOT READY,
+    fn set_group_state(&mut self, group: usize, state: AccessState) {
+        self.core
+            .transitions
+            .retain(|transition| transition.group != group);
+        let ports = &mut self.core.device.ports;
+        if ports.set_state(group, state, PortChange::Device) {
+            self.attend_all(None, Sense::ASYMMETRIC_ACCESS_STATE_CHANGED, None);
+        }
+    }
+
+    /// Changes the state of a portal's group like [`Target::set_port_state`], after a transition of
+    /// this length. Until then its ports refuse commands that need an active port with NOT READY,
     /// ASYMMETRIC ACCESS STATE TRANSITION. It ends up to 100 ms late.
     ///
     /// # Panics
@@ -90,20 +92,21 @@ impl Target {
         state: AccessState,
         duration: Duration,
     ) {
-        self.set_port_state(portal, AccessState::Transitioning);
+        let group = self.port_group(portal);
+        self.set_group_state(group, AccessState::Transitioning);
         let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
         let longest = &mut self.core.device.transition_seconds;
         *longest = (*longest).max(u8::try_from(seconds).unwrap_or(u8::MAX));
         let at = now + duration;
-        self.core.transitions.push(Transition { portal, state, at });
+        self.core.transitions.push(Transition { group, state, at });
         self.core.outbox.check_by(at);
     }
 
-    /// Ends the transitions of ports that are due.
+    /// Ends the transitions of groups that are due.
     pub(super) fn end_transitions(&mut self, now: Time) {
         while let Some(index) = self.core.transitions.iter().position(|due| due.at <= now) {
-            let Transition { portal, state, .. } = self.core.transitions.remove(index);
-            self.set_port_state(portal, state);
+            let Transition { group, state, .. } = self.core.transitions.remove(index);
+            self.set_group_state(group, state);
         }
         if let Some(at) = self
             .core
@@ -122,7 +125,25 @@ impl Target {
     /// If there is no such portal.
     #[must_use]
     pub fn port_state(&self, portal: usize) -> AccessState {
-        self.core.device.ports[portal].state
+        self.core.device.ports.state(portal)
+    }
+
+    /// Returns the position of the target port group of a portal, from 0.
+    ///
+    /// # Panics
+    /// If there is no such portal.
+    #[must_use]
+    pub fn port_group(&self, portal: usize) -> usize {
+        self.core.device.ports.group_of(portal)
+    }
+
+    /// Returns whether the target port group of a portal is the preferred one.
+    ///
+    /// # Panics
+    /// If there is no such portal.
+    #[must_use]
+    pub fn is_preferred(&self, portal: usize) -> bool {
+        self.core.device.ports.groups()[self.port_group(portal)].preferred
     }
 
     /// Adds a logical unit; every initiator gets UNIT ATTENTION, REPORTED LUNS DATA HAS CHANGED.

@@ -8,7 +8,7 @@ pub(crate) mod remains;
 pub(crate) mod sessions;
 pub(crate) mod transitions;
 
-use hakaru_scsi_device::{Buffers, DeviceServer, Ranges};
+use hakaru_scsi_device::{Buffers, DeviceServer, Ranges, TargetPorts};
 use hakaru_send_queue::Slab;
 
 use self::accesses::Accesses;
@@ -60,7 +60,7 @@ impl Core {
             device: DeviceServer::new(
                 &config.target_name,
                 &config.lus,
-                portals,
+                TargetPorts::new(portals, &config.port_groups),
                 limits.transfer_bytes_max,
             ),
             tasks: Slab::default(),

@@ -1,12 +1,13 @@
-//! Changes of port states that are in progress.
+//! Changes of the states of port groups that are in progress.
 
 use hakaru_units::Time;
 use hakaru_wire::scsi::AccessState;
 
-/// A change of a port's state that is in progress.
+/// A change of a group's state that is in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transition {
-    pub(crate) portal: usize,
+    /// Position of the group.
+    pub(crate) group: usize,
     /// State at the end.
     pub(crate) state: AccessState,
     /// Time of the end.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::pair::control::{attentions, log_in_at, with_list};
 use crate::pair::{Answer, INITIATOR, Initiator, Pair, config};
-use hakaru_iscsi_target::LuDescription;
+use hakaru_iscsi_target::{LuDescription, PortGroupDescription};
 use hakaru_wire::scsi::{
     AccessState, Capacity16, Cdb, Designator, DesignatorKind, Inquiry, PageControl, Sense,
     Transfer, Vpd, emit_port_states, page, parse_luns, parse_port_groups,
@@ -253,6 +253,88 @@ fn last_state_of_a_group_counts_if_a_list_names_it_twice() {
     attentions(&mut second, &mut pair, 0);
     assert_eq!(groups(&mut second, &mut pair), expected);
     assert_eq!(causes(&mut first, &mut pair), [1, 0]);
+}
+
+/// Returns a target with three portals, of which the first and the last are the preferred group,
+/// and a session on each portal. Initiators may set states.
+fn grouped_paths() -> (Pair, [Initiator; 3]) {
+    let mut config = config();
+    for lu in &mut config.lus {
+        lu.explicit_access = true;
+    }
+    config.portals.push("10.0.0.1:3262".parse().unwrap());
+    config.port_groups = vec![PortGroupDescription {
+        ports: vec![0, 2],
+        preferred: true,
+    }];
+    let mut pair = Pair::with(config);
+    let initiators = [0, 1, 2].map(|portal| log_in_at(&mut pair, portal, INITIATOR, 1));
+    (pair, initiators)
+}
+
+#[test]
+fn ports_of_a_group_are_reported_together_and_each_names_its_group() {
+    let (mut pair, mut initiators) = grouped_paths();
+    for (initiator, (port, group)) in initiators.iter_mut().zip([(1, 1), (2, 2), (3, 1)]) {
+        let cdb = Cdb::Inquiry {
+            page: Some(page::DEVICE_IDENTIFICATION),
+            allocation_length: 512,
+        };
+        let data = initiator.run_cdb(&mut pair, 0, cdb, 512).good();
+        let Ok(Vpd::DeviceIdentification(names)) = Vpd::parse(&data) else {
+            panic!("{data:?}")
+        };
+        assert!(names.contains(&Designator::relative_target_port(port)));
+        assert!(names.contains(&Designator::target_port_group(group)));
+    }
+    for extended_header in [false, true] {
+        let cdb = Cdb::ReportTargetPortGroups {
+            extended_header,
+            allocation_length: 256,
+        };
+        let data = initiators[1].run_cdb(&mut pair, 0, cdb, 256).good();
+        let begin = if extended_header { 8 } else { 4 };
+        let groups = [
+            0x80, 0x8f, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, // the preferred one
+            0x00, 0x8f, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2,
+        ];
+        assert_eq!(data[begin..], groups);
+    }
+}
+
+#[test]
+fn a_state_is_that_of_the_whole_group() {
+    let (mut pair, mut initiators) = grouped_paths();
+    let set = emit_port_states(&[(1, AccessState::Standby)]);
+    set_states(&mut initiators[0], &mut pair, &set).good();
+    let expected = [
+        (1, AccessState::Standby, vec![1, 3]),
+        (2, AccessState::ActiveOptimized, vec![2]),
+    ];
+    let changed = [Sense::ASYMMETRIC_ACCESS_STATE_CHANGED];
+    let [first, second, third] = &mut initiators;
+    assert_eq!(attentions(first, &mut pair, 0), []);
+    assert_eq!(attentions(second, &mut pair, 0), changed);
+    assert_eq!(attentions(third, &mut pair, 0), changed);
+    assert_eq!(groups(second, &mut pair), expected);
+    for initiator in [&mut *first, &mut *third] {
+        let refused = initiator.run_cdb(&mut pair, 0, one_block(), 512);
+        assert_eq!(refused.sense(), Sense::TARGET_PORT_IN_STANDBY_STATE);
+    }
+    second.run_cdb(&mut pair, 0, one_block(), 512).good();
+    // The operator names any portal of the group.
+    let now = pair.time;
+    let duration = Duration::from_secs(1);
+    pair.target
+        .begin_port_transition(now, 2, AccessState::Unavailable, duration);
+    assert_eq!(pair.target.port_state(0), AccessState::Transitioning);
+    pair.advance(1.1);
+    assert_eq!(pair.target.port_state(0), AccessState::Unavailable);
+    pair.target.set_port_state(0, AccessState::ActiveOptimized);
+    assert_eq!(pair.target.port_state(2), AccessState::ActiveOptimized);
+    assert_eq!(pair.target.port_state(1), AccessState::ActiveOptimized);
+    assert_eq!(attentions(second, &mut pair, 0), changed);
+    assert_eq!(causes(second, &mut pair), [2, 0]);
 }
 
 #[test]

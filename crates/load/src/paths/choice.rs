@@ -4,7 +4,8 @@ use hakaru_units::Time;
 
 use super::path::{Path, Usability};
 
-/// Chooses among the usable paths with the best access state.
+/// Chooses among the usable paths with the best access state, and of those, among the paths of the
+/// preferred target port group if there is one.
 #[derive(Debug)]
 pub struct Choice {
     policy: PathPolicy,
@@ -29,11 +30,11 @@ impl Choice {
         let usable = |&path: &usize| paths[path].usability(now) == Usability::Usable;
         let best = (0..paths.len())
             .filter(usable)
-            .map(|path| paths[path].access as u8)
+            .map(|path| paths[path].rank())
             .min()?;
         let is_candidate = |path: &usize| {
             let entry = &paths[*path];
-            entry.access as u8 == best && entry.outstanding < self.outstanding_max && usable(path)
+            entry.rank() == best && entry.outstanding < self.outstanding_max && usable(path)
         };
         // All paths, beginning with the one whose turn it is.
         let mut in_turn = (self.turn..paths.len()).chain(0..self.turn);

@@ -22,7 +22,7 @@ use super::leg::{Leg, Stage, legs_of};
 use super::path::PathChange;
 use super::set::{PathAction, PathSet};
 use super::setup::{Progress, Setup};
-use super::survey::{PathFacts, SURVEY_TAG, refusing_state, states_of};
+use super::survey::{PathFacts, SURVEY_TAG, groups_of, refusing_state};
 use crate::commands::Command;
 use crate::counters::Counters;
 use crate::event::{HostEvent, VmError};
@@ -398,7 +398,7 @@ impl MultipathHost {
         }
         if entry.end_check() {
             if done.result.is_ok() {
-                self.paths.handle_states(now, &states_of(&done.data));
+                self.paths.handle_states(now, &groups_of(&done.data));
             }
             return;
         }
@@ -412,7 +412,7 @@ impl MultipathHost {
             return self.abandon(leg, error.into());
         }
         self.legs[leg].stage = Stage::Ready;
-        self.paths.handle_up(now, leg, facts.group, facts.access);
+        self.paths.handle_up(now, leg, facts.group.as_ref());
         self.begin_survey(now);
     }
 

@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use hakaru_units::Time;
-use hakaru_wire::scsi::AccessState;
+use hakaru_wire::scsi::{AccessState, PortGroup};
 
 /// Whether commands use a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct Path {
     pub portal_group: Option<u16>,
     /// Access state of the port.
     pub access: AccessState,
+    /// Whether the target prefers the group of the port (PREF).
+    pub preferred: bool,
     /// Instant from which commands may use the path; zero once it was reached, because the times at
     /// which data arrived over different connections need not increase.
     pub usable_from: Time,
@@ -90,6 +92,7 @@ impl Path {
             group: None,
             portal_group: None,
             access: AccessState::ActiveOptimized,
+            preferred: false,
             usable_from: Time::ZERO,
             usability: Usability::Lost,
             outstanding: 0,
@@ -112,6 +115,12 @@ impl Path {
             | (Link::Down { .. } | Link::Connecting, _) => Usability::Lost,
             (Link::Up, state) => Usability::Refused(state),
         }
+    }
+
+    /// Returns the rank of the access over the path: the lower, the better. A preferred group is
+    /// better than others with the same access state.
+    pub fn rank(&self) -> (u8, bool) {
+        (self.access as u8, !self.preferred)
     }
 
     /// Returns whether a session is ready and the target reports states of its port.
@@ -137,13 +146,13 @@ impl Path {
     pub fn handle_up(
         &mut self,
         now: Time,
-        group: Option<u16>,
-        access: AccessState,
+        group: Option<&PortGroup>,
         failback: Duration,
     ) -> Option<u64> {
         self.link = Link::Up;
-        self.group = group;
-        self.access = access;
+        self.group = group.map(|group| group.number);
+        self.access = group.map_or(AccessState::default(), |group| group.state);
+        self.preferred = group.is_some_and(|group| group.preferred);
         self.last_answer = now;
         self.held_until = None;
         let Some(lost_at) = self.lost_at.take() else {

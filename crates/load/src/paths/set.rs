@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use hakaru_contract::initiator::Multipath;
 use hakaru_units::Time;
-use hakaru_wire::scsi::AccessState;
+use hakaru_wire::scsi::{AccessState, PortGroup};
 
 use super::choice::Choice;
 use super::figures::PathCounters;
@@ -123,9 +123,9 @@ impl<C> PathSet<C> {
     }
 
     /// Handles the first or a new session of a path, which was surveyed. `group` is the target port
-    /// group of the port and `access` its state.
-    pub fn handle_up(&mut self, now: Time, path: usize, group: Option<u16>, access: AccessState) {
-        let lost_ns = self.paths[path].handle_up(now, group, access, self.timers.failback);
+    /// group of the port, if the target has port groups.
+    pub fn handle_up(&mut self, now: Time, path: usize, group: Option<&PortGroup>) {
+        let lost_ns = self.paths[path].handle_up(now, group, self.timers.failback);
         self.counters.failback_ns_sum += lost_ns.unwrap_or(0);
         self.flights.release(path);
         self.schedule_check(now);
@@ -150,12 +150,12 @@ impl<C> PathSet<C> {
         self.note_changes(now);
     }
 
-    /// Handles the access states of target port groups, which a check has read.
-    pub fn handle_states(&mut self, now: Time, states: &[(u16, AccessState)]) {
+    /// Handles the states of target port groups, which a check has read.
+    pub fn handle_states(&mut self, now: Time, groups: &[PortGroup]) {
         for path in &mut self.paths {
-            let state = states.iter().find(|(group, _)| Some(*group) == path.group);
-            if let Some((_, state)) = state {
-                path.access = *state;
+            let own = |group: &&PortGroup| Some(group.number) == path.group;
+            if let Some(group) = groups.iter().find(own) {
+                (path.access, path.preferred) = (group.state, group.preferred);
             }
         }
         self.note_changes(now);

@@ -4,7 +4,7 @@
 use hakaru_iscsi_session::{Done, Task, TaskData, TaskError};
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{
-    AccessState, Cdb, DesignatorKind, Inquiry, SenseKey, Vpd, page, parse_port_groups,
+    AccessState, Cdb, DesignatorKind, Inquiry, PortGroup, SenseKey, Vpd, page, parse_port_groups,
 };
 
 /// Tag of the tasks of surveys and checks. No [`super::AttemptId`] has it.
@@ -19,10 +19,8 @@ const PAGE_BYTES: u32 = 4096;
 pub(super) struct PathFacts {
     /// Names of the LU, as VPD page 83h lists them. Empty if the target has no such page.
     pub identity: Vec<Vec<u8>>,
-    /// Target port group of the port. `None` if the target has no port groups.
-    pub group: Option<u16>,
-    /// State of the port.
-    pub access: AccessState,
+    /// Target port group of the port and its state. `None` if the target has no port groups.
+    pub group: Option<PortGroup>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +101,11 @@ impl PathSurvey {
             (Step::PortGroups, Err(error)) if is_unknown_command(&error) => self.facts.group = None,
             (Step::PortGroups, Err(error)) => return Err(("REPORT TARGET PORT GROUPS", error)),
             (Step::PortGroups, Ok(_)) => {
-                let own = |&(group, _): &(u16, AccessState)| Some(group) == self.facts.group;
-                if let Some((_, state)) = states_of(&done.data).into_iter().find(own) {
-                    self.facts.access = state;
+                let mut groups = groups_of(&done.data).into_iter();
+                if let Some(group) = &mut self.facts.group
+                    && let Some(found) = groups.find(|found| found.number == group.number)
+                {
+                    *group = found;
                 }
             }
         }
@@ -123,7 +123,10 @@ impl PathSurvey {
                 &designator.bytes[..],
             ) {
                 (1, DesignatorKind::TargetPortGroup, [_, _, high, low]) => {
-                    self.facts.group = Some(u16::from_be_bytes([*high, *low]));
+                    self.facts.group = Some(PortGroup {
+                        number: u16::from_be_bytes([*high, *low]),
+                        ..PortGroup::default()
+                    });
                 }
                 (0, ..) => self.facts.identity.push(designator.bytes),
                 _ => {}
@@ -142,10 +145,8 @@ pub(super) fn check_task(lun: u8) -> Task {
 }
 
 /// Returns the groups and their states. Unreadable data counts as empty.
-pub(super) fn states_of(data: &[u8]) -> Vec<(u16, AccessState)> {
-    let groups = parse_port_groups(data).unwrap_or_default();
-    let state = |group: hakaru_wire::scsi::PortGroup| (group.number, group.state);
-    groups.into_iter().map(state).collect()
+pub(super) fn groups_of(data: &[u8]) -> Vec<PortGroup> {
+    parse_port_groups(data).unwrap_or_default()
 }
 
 /// Returns the access state that refused a command, if that is the reason for its error.

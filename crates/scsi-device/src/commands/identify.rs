@@ -9,6 +9,7 @@ use hakaru_wire::scsi::{
 };
 
 use super::info::{C, CommandInfo, Direction, Ports, Request, Sanitizing, X};
+use super::ports::number;
 use super::stream::vital;
 use crate::context::Device;
 use crate::limits;
@@ -268,10 +269,11 @@ pub(super) fn lu_designator(unit: &LogicalUnit) -> u64 {
 /// Returns the designators of LU, port and device. The LU has a locally assigned NAA (3h, because
 /// there is no company identifier) and a serial number. The port has a number, a group and a name,
 /// and the device has a name. Each portal is a portal group, which is a target port in iSCSI (RFC
-/// 7143 section 4.4.5).
+/// 7143 section 4.4.5). A target port group has one or several of them.
 pub(super) fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
     let naa = lu_designator(unit);
     let target = device.units.target_name();
+    let group = device.ports.group_of(usize::from(device.relative_port) - 1);
     vec![
         Designator {
             kind: DesignatorKind::Naa,
@@ -281,7 +283,7 @@ pub(super) fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Design
         },
         Designator::t10_vendor(VENDOR, &serial_number(unit)),
         Designator::relative_target_port(device.relative_port),
-        Designator::target_port_group(device.relative_port),
+        Designator::target_port_group(number(group)),
         Designator::scsi_name(1, &format!("{target},t,0x{:04x}", device.relative_port)),
         Designator::scsi_name(2, target),
     ]

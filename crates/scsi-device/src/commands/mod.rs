@@ -26,7 +26,7 @@ mod sanitize;
 mod set;
 mod stream;
 
-use hakaru_wire::scsi::{AccessState, Cdb, DeviceType, Lun, Sense, Status};
+use hakaru_wire::scsi::{Cdb, DeviceType, Lun, Sense, Status};
 
 use self::info::{CommandInfo, Direction, Request, Sanitizing};
 use self::reservation::{legacy, out, report};
@@ -35,7 +35,7 @@ use crate::config::LuDescription;
 use crate::context::Device;
 use crate::nexus::NexusState;
 use crate::outcome::{Notice, Outcome, WRONG_DIRECTION};
-use crate::port::Port;
+use crate::port::TargetPorts;
 use crate::unit::{LogicalUnit, LogicalUnits};
 use crate::verdict::Verdict;
 
@@ -141,8 +141,8 @@ pub struct DeviceServer {
     /// The logical units.
     pub units: LogicalUnits,
     /// The target ports; relative target port identifiers count from 1.
-    pub ports: Vec<Port>,
-    /// Longest transition of a port so far, seconds, which REPORT TARGET PORT GROUPS reports.
+    pub ports: TargetPorts,
+    /// Longest transition of a group so far, seconds, which REPORT TARGET PORT GROUPS reports.
     pub transition_seconds: u8,
     /// Longest transfer of one command, bytes.
     pub transfer_bytes_max: u32,
@@ -153,7 +153,7 @@ pub struct DeviceServer {
 }
 
 impl DeviceServer {
-    /// Creates a device server with `ports` target ports.
+    /// Creates a device server with these target ports.
     ///
     /// # Panics
     /// In the cases in which [`LogicalUnits::new`] panics.
@@ -161,12 +161,12 @@ impl DeviceServer {
     pub fn new(
         target_name: &str,
         units: &[LuDescription],
-        ports: usize,
+        ports: TargetPorts,
         transfer_bytes_max: u32,
     ) -> Self {
         Self {
             units: LogicalUnits::new(target_name, units),
-            ports: vec![Port::default(); ports],
+            ports,
             transition_seconds: 0,
             transfer_bytes_max,
             out: Vec::new(),
@@ -257,8 +257,7 @@ fn admit(device: &Device<'_>, lu: u8, cdb: &Cdb, row: &CommandInfo) -> Result<()
     if !row.availability.includes(unit) {
         return Err(Verdict::Check(Sense::INVALID_COMMAND_OPERATION_CODE));
     }
-    let port = device.ports.get(usize::from(device.relative_port) - 1);
-    let state = port.map_or(AccessState::default(), |port| port.state);
+    let state = device.ports.state(usize::from(device.relative_port) - 1);
     if let Some(sense) = row.ports.refusal(state) {
         return Err(Verdict::Check(sense));
     }

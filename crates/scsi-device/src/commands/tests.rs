@@ -73,7 +73,7 @@ fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
             explicit_access: true,
             ..LuDescription::new(0, 1 << 20)
         }],
-        1,
+        TargetPorts::new(1, &[]),
         1 << 20,
     );
     let port = 1;
@@ -139,7 +139,12 @@ fn every_row_of_a_tape_library_is_executed_by_its_family() {
         explicit_access: true,
         ..lu
     });
-    let mut server = DeviceServer::new("iqn.2026-01.net.example:t", &units, 1, 1 << 20);
+    let mut server = DeviceServer::new(
+        "iqn.2026-01.net.example:t",
+        &units,
+        TargetPorts::new(1, &[]),
+        1 << 20,
+    );
     let any = Directions {
         read: false,
         write: false,

@@ -23,6 +23,13 @@ class Placement(Message):
     offset_bytes: int
 
 
+class PortGroupConfig(Message):
+    """A target port group."""
+
+    portals: list[int]
+    preferred: bool = False
+
+
 class LuConfig(Message):
     """A logical unit."""
 
@@ -110,6 +117,7 @@ class ArrayConfig(Message):
     engine: Literal["array"] = "array"
     target_name: str
     portals: list[str]
+    port_groups: list[PortGroupConfig] = []
     pools: list[PoolConfig] = []
     lus: list[LuConfig]
     tape_library: TapeLibraryConfig | None = None

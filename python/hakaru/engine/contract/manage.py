@@ -84,7 +84,7 @@ class WithdrawAction(Message):
 
 
 class SetPortStateAction(Message):
-    """Set a portal's asymmetric access state."""
+    """Set the asymmetric access state of a portal's port group."""
 
     kind: Literal["set_port_state"] = "set_port_state"
     portal: int

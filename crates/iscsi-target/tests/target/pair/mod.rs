@@ -54,6 +54,7 @@ pub fn config() -> TargetConfig {
             "10.0.0.1:3260".parse().unwrap(),
             "0.0.0.0:3261".parse().unwrap(),
         ],
+        port_groups: Vec::new(),
         lus: vec![LuDescription::new(0, LU_BYTES as u64), four_k, read_only],
         access: hakaru_iscsi_target::Access::default(),
         limits: hakaru_iscsi_target::Limits::default(),

@@ -102,7 +102,7 @@ pub(crate) fn reserve_out_with_list(
     list: &[u8],
 ) -> Outcome {
     let nexus = device.nexus.nexus.clone();
-    let ports = device.ports.len() as u16;
+    let ports = device.ports.count() as u16;
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
