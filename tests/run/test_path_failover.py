@@ -67,6 +67,43 @@ def test_each_repetition_begins_with_all_paths(hakaru: Hakaru, tmp_path: Path, b
         assert initiator["values"]["errors"] == 0
 
 
+def test_access_states_of_a_group_change_under_load(hakaru: Hakaru, tmp_path: Path) -> None:
+    """Portals 0 and 1 form the preferred group. Through all its states, no request fails."""
+    events = [
+        "{at: 200 ms, port_non_optimized: 1}",
+        "{at: 700 ms, port_unavailable: 0}",
+        "{at: 1200 ms, port_optimized: 1, transition: 300 ms}",
+    ]
+    (tmp_path / "cut").mkdir()
+    path = tmp_path / "cut" / "study.yaml"
+    before, _, after = SHORT.partition("  events: ")
+    grouped = f"{before}  events: [{', '.join(events)}]\n{after.partition(chr(10))[2]}"
+    for old, new in (
+        ("paths: 2", "paths: 3"),
+        ("paths_per_vm: 2", "paths_per_vm: 3"),
+        ("  model: {kind: none}", "  model: {kind: none}\n  port_groups: [{portals: [0, 1], preferred: true}]"),
+        ("time: 2 s, repetitions: 2", "time: 4 s, repetitions: 1"),
+    ):
+        assert grouped.count(old) == 1
+        grouped = grouped.replace(old, new)
+    path.write_text(grouped)
+    result = hakaru.run("run", str(path), "--report", "none")
+    assert result.returncode in (0, 5), result.stdout + result.stderr
+    reader = RunReader(hakaru.only_run())
+    (record,) = reader.repetitions()
+    (initiator,) = [engine for engine in record["engines"] if engine["engine"] == "initiator"]
+    assert initiator["values"]["errors"] == 0
+    for number in (1, 2):
+        assert any(f"path {number}" in text and "unavailable" in text for text in initiator["complaints"])
+    assert not any("path 3" in text for text in initiator["complaints"])
+    (point,) = reader.read("summary.json")["points"]
+    worse, unavailable, optimized = point["events"]
+    assert (worse["usable_min"], unavailable["usable_min"]) == (3, 1)
+    assert worse["losses"] == unavailable["losses"] == 0
+    assert optimized["changed_ms"] >= 300 and optimized["timers_ms"] == 5300
+    assert point["metrics"]["port_optimized_back_s"]["mean"] == pytest.approx(optimized["changed_ms"] / 1000)
+
+
 def test_quick_form_is_planned_to_take_about_a_minute(hakaru: Hakaru) -> None:
     result = hakaru.ask("plan", "path-failover", "--quick", "--json")
     assert result.returncode == 0, result.stdout + result.stderr

@@ -18,7 +18,7 @@ from hakaru.errors import UsageError
 from hakaru.kinds.vms import path_event_report
 from hakaru.kinds.vms.analysis import checks, path_events
 from hakaru.kinds.vms.analysis.path_events import EventResult, PathLoad
-from hakaru.kinds.vms.events import RETURNS, timers_of, tolerance_ms
+from hakaru.kinds.vms.events import NAMES, timers_of, tolerance_ms
 from hakaru.kinds.vms.multipath import Multipath
 from hakaru.kinds.vms.report import REPORT
 from hakaru.kinds.vms.run import RUN
@@ -48,6 +48,26 @@ def test_events_become_changes_of_links_and_orders_to_the_array(tmp_path: Path) 
     assert standby.change == ArrayChange("array", contract.SetPortStateAction(portal=0, state="standby"))
 
 
+def test_every_access_state_and_its_transition_are_orders_to_the_array(tmp_path: Path) -> None:
+    changes = "{at: 100 ms, port_non_optimized: 1}, {at: 200 ms, port_unavailable: 1}"
+    ports = WITH_EVENTS.replace(EVENTS, f"[{changes}, {{at: 300 ms, port_optimized: 1, transition: 250 ms}}]")
+    expanded = expand(loaded(tmp_path, ports).study)
+    study = expanded.at(expanded.points[0])
+    orders = [("non_optimized", 0), ("unavailable", 0), ("optimized", 250)]
+    assert [event.change for event in RUN.events(study, plan_lab(study.lab))] == [
+        ArrayChange("array", contract.SetPortStateAction(portal=1, state=state, transition_ms=transition_ms))
+        for state, transition_ms in orders
+    ]
+
+
+def test_portals_of_a_group_have_one_state(tmp_path: Path) -> None:
+    both = WITH_EVENTS.replace(EVENTS, "[{at: 100 ms, port_standby: 0}, {at: 200 ms, port_standby: 1}]")
+    expand(loaded(tmp_path, both).study)
+    grouped = both.replace("  model: {kind: none}", "  model: {kind: none}\n  port_groups: [{portals: [0, 1]}]")
+    with pytest.raises(UsageError, match="`port_standby` of 1 at 200 ms repeats an earlier event"):
+        expand(loaded(tmp_path, grouped).study)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint"),
     [
@@ -62,6 +82,9 @@ def test_events_become_changes_of_links_and_orders_to_the_array(tmp_path: Path) 
             "give one of",
         ),
         (", port_standby: 0", "", "this one has none", "`portal_accepts`"),
+        ("link_up: array.1", "link_up: array.1, transition: 1 s", "`link_up` has no transition", "`port_standby`"),
+        ("port_standby: 0", "port_standby: 0, transition: 256 s", "should be at most 4.25 min", ""),
+        ("port_standby: 0", "port_optimized: 0", "changes nothing", "put `port_standby` before it"),
         ("link_up: array.1", "link_up: array.0", "changes nothing", "put `link_down` before it"),
         ("link_up: array.1", "link_down: array.1", "at 900 ms repeats an earlier event", "put `link_up` before it"),
         ("paths_per_vm: [2]", "paths_per_vm: [1]", "each VM has one path", "2 or more"),
@@ -94,7 +117,7 @@ def test_timers_of_an_event_are_those_that_it_waits_for() -> None:
         {"nop_interval": "1 s", "nop_timeout": "2 s", "recovery": "4 s", "login_timeout": "8 s", "check": "16 s"}
         | {"retry": "32 s", "failback": "64 s"}
     )
-    sums = {name: timers_of(name, timers) for pair in RETURNS.items() for name in pair}
+    sums = {name: timers_of(name, timers) for name in NAMES}
     assert {name: each.sum_ns // SECOND for name, each in sums.items()} == {
         "link_down": 7,
         "link_up": 98,
@@ -102,8 +125,12 @@ def test_timers_of_an_event_are_those_that_it_waits_for() -> None:
         "portal_accepts": 96,
         "port_standby": 0,
         "port_optimized": 16,
+        "port_unavailable": 0,
+        "port_non_optimized": 0,
     }
-    assert [each.is_most for each in sums.values()] == [False, True] * 3
+    assert [name for name, each in sums.items() if each.is_most] == ["link_up", "portal_accepts", "port_optimized"]
+    assert timers_of("port_optimized", timers, 2 * SECOND).sum_ns == 18 * SECOND
+    assert timers_of("port_standby", timers, 2 * SECOND).sum_ns == 0
     assert (tolerance_ms(1500), tolerance_ms(400), tolerance_ms(0)) == (300, 100, 100)
 
 
@@ -195,6 +222,20 @@ def test_shorter_gap_is_expected_where_other_paths_go_on_serving() -> None:
     assert caveats(gap(1e6) | failover(0.5e9), first="portal_refused") == []
     assert caveats(gap(1e6) | failover(0.7e9), first="portal_refused") == ["gap_unexplained portal_refused"]
     assert caveats(gap(0.7e9) | failover(0.5e9), first="portal_refused") == ["gap_unexplained portal_refused"]
+
+
+def test_non_optimized_port_needs_no_timer_and_its_return_at_most_transition_and_check() -> None:
+    unused: Rows = {"path_switches": [0] * 9, "path_losses": [0] * 9, "failover_ns_sum": [0] * 9}
+    timeline = [("port_non_optimized", "0", 0.6, 0.6), ("port_optimized", "0", 2.6, 2.6)]
+    load = PathLoad(LOAD.multipath, stands_still=True, transitions_ns=(0, SECOND))
+    worse, optimized = path_events.of_repetition(repetition(CUT | unused | gap(2e8), timeline), load)
+    # The path stays usable, so that no counter of paths grows.
+    assert (worse.timers_ms, worse.explained) == (0, False)
+    assert (optimized.timers_ms, optimized.timers_are_most, optimized.explained) == (6000, True, None)
+    quiet: Rows = {"gap_ns_now": [2e7] * 9}
+    results = path_events.of_repetition(repetition(CUT | unused | quiet, timeline), load)
+    assert results[0].explained is True
+    assert path_events.metrics_of(results)["port_non_optimized_gap_s"] == 0.02
 
 
 def test_event_without_effect_or_without_a_path_left_is_not_judged() -> None:

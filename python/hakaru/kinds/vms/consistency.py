@@ -130,8 +130,14 @@ def _point(load: VmsLoad, array: ArraySpec, *, steady: bool) -> Iterator[Problem
 
 def _events(study: Study, lab: LabPlan) -> Iterator[Problem]:
     """Check the events of the point."""
-    load = load_at(study)
-    found = events.problems(load.events, paths_per_vm=load.paths_per_vm, measured_ns=study.measure.time_ns, lab=lab)
+    load, (array,) = load_at(study), study.storage.values()
+    found = events.problems(
+        load.events,
+        paths_per_vm=load.paths_per_vm,
+        measured_ns=study.measure.time_ns,
+        lab=lab,
+        port_groups=array.port_groups,
+    )
     for place, message, hint in found:
         yield ("load", *place), message, hint
 

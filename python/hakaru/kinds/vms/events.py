@@ -7,8 +7,8 @@
         - {at: 20 s, link_up: array.1}
         - {at: 30 s, portal_refused: 0}      # the array ends the portal's sessions and refuses more
         - {at: 40 s, portal_accepts: 0}
-        - {at: 50 s, port_standby: 0}        # access state of the portal's port (ALUA)
-        - {at: 60 s, port_optimized: 0}
+        - {at: 50 s, port_standby: 0}        # access state of the portal's port group (ALUA)
+        - {at: 60 s, port_optimized: 0, transition: 2 s}
 
 `at` counts from the beginning of the measuring phase. Portals are numbered from 0, as paths are.
 Every repetition begins with all links up, and all portals accepting and optimized.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import Field
 
@@ -27,16 +28,30 @@ from hakaru.lab.plan import LabPlan
 from hakaru.lab.plan.cuts import cuttable
 from hakaru.run.events import ArrayChange, LinkChange, TimedEvent
 from hakaru.study.part import SECOND_NS, Part
+from hakaru.study.port_groups import PortGroup, group_of
 from hakaru.suggest import did_you_mean
 from hakaru.units import Duration, format_duration
 
 EVENTS_MAX = 100
-RETURNS = {"link_down": "link_up", "portal_refused": "portal_accepts", "port_standby": "port_optimized"}
+RETURNS = {
+    "link_down": "link_up",
+    "portal_refused": "portal_accepts",
+    "port_standby": "port_optimized",
+    "port_unavailable": "port_optimized",
+    "port_non_optimized": "port_optimized",
+}
 """Failure → its end."""
-FAILURES = {end: failure for failure, end in RETURNS.items()}
-"""End → the failure that it ends."""
-NAMES = tuple(name for pair in RETURNS.items() for name in pair)
+FAILURES = {end: failure for failure, end in reversed(RETURNS.items())}
+"""End → the first failure that it ends."""
+NAMES = tuple(dict.fromkeys(name for pair in RETURNS.items() for name in pair))
 """Every change that an event may make."""
+STATES: dict[str, Literal["optimized", "non_optimized", "standby", "unavailable"]] = {
+    "port_optimized": "optimized",
+    "port_non_optimized": "non_optimized",
+    "port_standby": "standby",
+    "port_unavailable": "unavailable",
+}
+"""Change → access state that a port group gets by it."""
 TIMED = ("link_down", "portal_refused")
 """Failures whose timers have to expire before the commands of the path move."""
 PROMPT_NS = SECOND_NS // 10
@@ -65,10 +80,27 @@ class PathEvent(Part):
         default=None, ge=0, le=255, description="number of a portal that accepts connections again"
     )
     port_standby: int | None = Field(
-        default=None, ge=0, le=255, description="number of a portal whose port becomes standby (ALUA)"
+        default=None, ge=0, le=255, description="number of a portal whose port group becomes standby (ALUA)"
+    )
+    port_unavailable: int | None = Field(
+        default=None, ge=0, le=255, description="number of a portal whose port group becomes unavailable"
+    )
+    port_non_optimized: int | None = Field(
+        default=None,
+        ge=0,
+        le=255,
+        description="number of a portal whose port group becomes active/non-optimized: it is used only if no "
+        "optimized one is left",
     )
     port_optimized: int | None = Field(
-        default=None, ge=0, le=255, description="number of a portal whose port becomes active/optimized again"
+        default=None, ge=0, le=255, description="number of a portal whose port group becomes active/optimized again"
+    )
+    transition: Duration = Field(
+        default=0,
+        ge=0,
+        le=255 * SECOND_NS,
+        multiple_of=SECOND_NS // 1000,
+        description="with the access state of a port: time in which the group refuses access before it has the state",
     )
 
     @property
@@ -93,9 +125,14 @@ Found = tuple[tuple[str | int, ...], str, str]
 
 
 def problems(
-    events: Sequence[PathEvent], *, paths_per_vm: int | None, measured_ns: int, lab: LabPlan
+    events: Sequence[PathEvent],
+    *,
+    paths_per_vm: int | None,
+    measured_ns: int,
+    lab: LabPlan,
+    port_groups: Sequence[PortGroup],
 ) -> Iterator[Found]:
-    """Problems of the events of a point with this measuring phase."""
+    """Problems of the events of a point with this measuring phase and these port groups."""
     if not events:
         return
     if (paths_per_vm or 1) < 2:
@@ -105,7 +142,7 @@ def problems(
     found = [*late(events, measured_ns)]
     for i, event in enumerate(events):
         found += [(("events", i, *place), message, hint) for place, message, hint in _one(event, lab)]
-    yield from found or _order(events)
+    yield from found or _order(events, port_groups)
 
 
 def late(events: Sequence[PathEvent], measured_ns: int) -> Iterator[Found]:
@@ -131,24 +168,28 @@ def _one(event: PathEvent, lab: LabPlan) -> Iterator[Found]:
             yield (name,), message, hint
     elif target not in cuttable(lab):
         yield (name,), f"no link {target!r}", did_you_mean(target, cuttable(lab))
+    if event.transition and name not in STATES:
+        hint = f"leave it out; {', '.join(f'`{each}`' for each in STATES)} may have one"
+        yield ("transition",), f"`{name}` has no transition", hint
 
 
-def _order(events: Sequence[PathEvent]) -> Iterator[Found]:
+def _order(events: Sequence[PathEvent], port_groups: Sequence[PortGroup]) -> Iterator[Found]:
     """Check that each event changes something."""
-    states: dict[tuple[str, str | int], bool] = {}
+    # Last change of each thing. Things of one kind have the same end of their failures.
+    last: dict[tuple[str, str | int], str] = {}
     for i, event in sorted(enumerate(events), key=lambda each: each[1].at):
-        failure = FAILURES.get(event.name, event.name)
-        fails = event.name == failure
-        if states.get((failure, event.object), False) == fails:
+        end = RETURNS.get(event.name, event.name)
+        thing = (end, group_of(port_groups, int(event.object))[0] if event.name in STATES else event.object)
+        if last.get(thing, end) == event.name:
             at = format_duration(event.at)
-            if fails:
-                message = f"`{event.name}` of {event.object} at {at} repeats an earlier event"
-                hint = f"put `{RETURNS[failure]}` before it, or leave it out"
-            else:
+            if event.name == end:
                 message = f"`{event.name}` of {event.object} at {at} changes nothing: it is in that state"
-                hint = f"put `{failure}` before it, or leave it out"
+                hint = f"put `{FAILURES[end]}` before it, or leave it out"
+            else:
+                message = f"`{event.name}` of {event.object} at {at} repeats an earlier event"
+                hint = f"put `{end}` before it, or leave it out"
             yield ("events", i, event.name), message, hint
-        states[failure, event.object] = fails
+        last[thing] = event.name
 
 
 def timed(events: Sequence[PathEvent], array: str) -> list[TimedEvent]:
@@ -163,7 +204,8 @@ def _change(event: PathEvent, array: str) -> LinkChange | ArrayChange:
     portal = int(target)
     if name in ("portal_refused", "portal_accepts"):
         return ArrayChange(array, contract.SetPortalAction(portal=portal, accepts=name == "portal_accepts"))
-    state = contract.SetPortStateAction(portal=portal, state="standby" if name == "port_standby" else "optimized")
+    transition_ms = event.transition * 1000 // SECOND_NS
+    state = contract.SetPortStateAction(portal=portal, state=STATES[name], transition_ms=transition_ms)
     return ArrayChange(array, state)
 
 
@@ -175,23 +217,26 @@ class Timers:
     is_most: bool
 
 
-def timers_of(name: str, multipath: Multipath) -> Timers:
+def timers_of(name: str, multipath: Multipath, transition_ns: int = 0) -> Timers:
     """The timers after which the commands of a failed path move to others, or after which a path is
     used again at the latest.
 
     A cut link is noticed by pings. A refused portal ends its sessions at once, so only the recovery
-    time passes. A standby port refuses each command at once. A path over a mended link returns once
-    the neighbour's address is known, with the connection attempt in progress or the next one; one
-    over an accepting portal with the next one. A port's state is noticed by a check at the latest.
+    time passes. A port without access, also in a transition, refuses each command at once, and a
+    non-optimized one serves it. A path over a mended link returns once the neighbour's address is
+    known, with the connection attempt in progress or the next one; one over an accepting portal
+    with the next one. A port's state is noticed by a check at the latest.
     """
     again = max(multipath.login_timeout, multipath.retry)
     sums = {
         "link_down": multipath.failover_ns,
         "portal_refused": multipath.recovery,
         "port_standby": 0,
+        "port_unavailable": 0,
+        "port_non_optimized": 0,
         "link_up": NEIGHBOUR_NS + again + multipath.failback,
         "portal_accepts": multipath.retry + multipath.failback,
-        "port_optimized": multipath.check,
+        "port_optimized": transition_ns + multipath.check,
     }
     return Timers(int(sums[name]), is_most=name in FAILURES)
 

@@ -46,6 +46,8 @@ class PathLoad:
     """Whether a silent path stops its VMs: with a closed load and commands to all paths in turn,
     all requests soon wait for it.
     """
+    transitions_ns: tuple[int, ...] = ()
+    """Transition before the state of each event, in their order; 0 for each that is missing."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +85,14 @@ def of_repetition(repetition: Repetition, load: PathLoad | None) -> list[EventRe
     """Result of every event, in order; empty without events."""
     if load is None or not repetition.events:
         return []
-    begins = [int(event["begun_ns"]) for event in repetition.events]
-    ends = [*begins[1:], repetition.window[1]]
-    return [
-        _result(repetition, load, event, begin, end, is_last=i + 1 == len(begins))
-        for i, (event, begin, end) in enumerate(zip(repetition.events, begins, ends, strict=True))
-    ]
+    transitions = dict(enumerate(load.transitions_ns))
+    return [_result(repetition, load, i, transitions.get(i, 0)) for i in range(len(repetition.events))]
 
 
-def _result(
-    repetition: Repetition, load: PathLoad, event: dict[str, Any], begin: int, end: int, *, is_last: bool
-) -> EventResult:
+def _result(repetition: Repetition, load: PathLoad, index: int, transition_ns: int) -> EventResult:
+    event, *later = repetition.events[index:]
+    begin, is_last = int(event["begun_ns"]), not later
+    end = repetition.window[1] if is_last else int(later[0]["begun_ns"])
     counters, name = repetition.counters, str(event["event"])
 
     def parts(counter: str, entity: str = ENTITIES) -> list[_Part]:
@@ -104,13 +103,14 @@ def _result(
         return float(sum(part.growth for part in parts(counter, entity)))
 
     is_failure = name in RETURNS
-    timers = timers_of(name, load.multipath)
+    timers = timers_of(name, load.multipath, transition_ns)
     timers_ms, losses = timers.sum_ns / 1e6, grown("path_losses")
     failover_ms = quotient(grown("failover_ns_sum"), losses) / 1e6
     changes = parts("path_switches" if is_failure else "path_returns")
     gap_ms = max((part.most for part in parts("gap_ns_now")), default=NAN) / 1e6
     usable_min = min((part.least for part in parts("paths_usable_now")), default=NAN)
-    has_effect = any(part.growth for part in changes) and usable_min > 0
+    # A path to a non-optimized port stays usable, so no counter shows that its commands move.
+    moves = name == "port_non_optimized" or any(part.growth for part in changes)
     return EventResult(
         event=name,
         object=str(event["object"]),
@@ -126,7 +126,7 @@ def _result(
         errors=grown("errors", TOTAL),
         usable_min=usable_min,
         explained=_excess_ms(name, gap_ms, failover_ms, timers_ms, load) <= tolerance_ms(timers_ms)
-        if is_failure and has_effect
+        if is_failure and moves and usable_min > 0
         else None,
     )
 

@@ -180,7 +180,12 @@ def _path_load(load: VmsLoad) -> PathLoad | None:
     if not load.events:
         return None
     is_closed = all(isinstance(member.pattern.load, Closed) for member in load.members())
-    return PathLoad(load.multipath, stands_still=is_closed and load.multipath.policy == "round_robin")
+    events = sorted(load.events, key=lambda event: event.at)
+    return PathLoad(
+        load.multipath,
+        stands_still=is_closed and load.multipath.policy == "round_robin",
+        transitions_ns=tuple(event.transition for event in events),
+    )
 
 
 def _conditions(changed: Study, initiator: InitiatorEnd, target: TargetEnd) -> str:
