@@ -5,6 +5,7 @@ them. Each prints one line of JSON.
     kernel_paths.py IMAGE TASK…
 
     MANAGER:POLICY:COUNT    cut cables so many times
+    states                  change the access state of a port, with multipathd
     not-one-lu              two disks of different LUs
     no-path                 both cables fail; only as the last task, because the load is not ended
 
@@ -20,7 +21,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 from hakaru.engine import clock, contract
 from hakaru.engine.session import EngineSession
@@ -44,11 +45,14 @@ LU_BYTES = 4 << 20
 REQUESTS = 300
 # Longer than any wait for a path that is lost or found again, on a busy machine.
 WAIT_S = 120.0
+# Bytes after which a share is known: writes of at least 100 requests.
+SHARE_BYTES = 100 * 4096
 Counters = dict[str, dict[str, float]]
+State = Literal["optimized", "non_optimized", "standby", "unavailable"]
 
 
 @contextlib.asynccontextmanager
-async def array(lab: Lab) -> AsyncIterator[None]:
+async def array(lab: Lab) -> AsyncIterator[EngineSession]:
     config = contract.ArrayConfig(
         target_name=TARGET,
         portals=list(lab.plan.portals()),
@@ -56,11 +60,12 @@ async def array(lab: Lab) -> AsyncIterator[None]:
         lus=[contract.LuConfig(lun=lun, size_bytes=LU_BYTES, store=contract.MemoryStore()) for lun in range(2)],
         model=contract.NoModel(kind="none"),
         seed=1,
+        sample_interval_ms=200,
     )
     async with await lab.start_engine(lab.plan.array_name, config) as engine:
         await engine.ready()
         await engine.start(clock.now_ns())
-        yield
+        yield engine
         await engine.stop()
 
 
@@ -224,17 +229,19 @@ async def no_path(lab: Lab) -> dict[str, Any]:
 async def work(image: str, tasks: list[str]) -> None:
     """Build the lab, do the tasks and print their results."""
     spec = LabSpec.model_validate({"hosts": 1, "paths": 2, "load_guest": {"cpus": 1, "image": image}})
-    async with Lab(plan_lab(spec)) as lab, array(lab):
+    async with Lab(plan_lab(spec)) as lab, array(lab) as engine:
         await lab.load_guests.plug(lab.plan, lab.namespaces, [HOST])
         try:
             for task in tasks:
-                print(json.dumps({"task": task, **await result_of(lab, task)}), flush=True)
+                print(json.dumps({"task": task, **await result_of(lab, engine, task)}), flush=True)
         finally:
             await lab.load_guests.unplug()
 
 
-async def result_of(lab: Lab, task: str) -> dict[str, Any]:
+async def result_of(lab: Lab, engine: EngineSession, task: str) -> dict[str, Any]:
     match task.split(":"):
+        case ["states"]:
+            return await states(lab, engine)
         case ["no-path"]:
             return await no_path(lab)
         case ["not-one-lu"]:
@@ -242,6 +249,48 @@ async def result_of(lab: Lab, task: str) -> dict[str, Any]:
         case [manager, policy, count]:
             return await cuts(lab, manager, policy, int(count))  # type: ignore[arg-type]
     raise AssertionError(f"unknown task {task}")
+
+
+async def share(engine: EngineSession) -> float:
+    """Share of the first port of the array in the next bytes that it receives."""
+    begun_ns, first = clock.now_ns(), [0.0, 0.0]
+    async for event in engine.events():
+        if not isinstance(event, contract.Sample) or event.at_ns < begun_ns:
+            continue
+        received = [event.counters[f"port/{port}"]["rx_bytes"] for port in range(2)]
+        first = first if any(first) else received
+        grown = [now - before for now, before in zip(received, first, strict=True)]
+        if sum(grown) >= SHARE_BYTES:
+            return grown[0] / sum(grown)
+    raise AssertionError("the array ended")
+
+
+async def states(lab: Lab, engine: EngineSession) -> dict[str, Any]:
+    """Change the access state of the first port to each other one and back, under one load. Wait
+    until the load has left the port, and until both ports share it again.
+    """
+
+    async def change(state: State, transition_ms: int, least: float, most: float) -> None:
+        order = contract.SetPortStateAction(portal=0, state=state, transition_ms=transition_ms)
+        await engine.manage(order)
+        async with asyncio.timeout(WAIT_S):
+            while not least <= (part := await share(engine)) <= most:
+                pass
+        print(f"{state} after {transition_ms} ms: share {part:.3f}", file=sys.stderr)
+
+    guests = lab.load_guests
+    use = KernelMultipath("multipathd", "round_robin", TIMERS.recovery_s, check_s=1, failback_s=0, no_path_s=60)
+    disk = disk_of(lab, use)
+    path = (await guests.attach(HOST, [disk]))[disk]
+    load = await Load.begin(guests, path)
+    await load.until(paths_usable_now=2)
+    changes: list[tuple[State, int]] = [("standby", 0), ("unavailable", 0), ("non_optimized", 0), ("standby", 1000)]
+    for state, transition_ms in changes:
+        await change(state, transition_ms, 0.0, 0.02)
+        await change("optimized", transition_ms, 0.3, 0.7)
+    last = await load.stop()
+    await guests.finish()
+    return {"paths": last["paths/a"], "errors": last["vms"]["errors"], "changes": len(changes)}
 
 
 async def refused(lab: Lab) -> dict[str, Any]:

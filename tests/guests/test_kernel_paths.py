@@ -1,5 +1,5 @@
-"""Paths that the kernel of a guest joins: cables that are cut under verified load, and what the
-guest lacks.
+"""Paths that the kernel of a guest joins: cables that are cut and ports that change their access
+states under verified load, and what the guest lacks.
 
 The timers are longer than those of the tests of our own initiator, because the kernel counts in
 seconds, and because an emulated processor is late by tenths of a second.
@@ -29,10 +29,11 @@ ROOT = Path(__file__).parents[2]
 # `make test-long` cuts cables as often as the acceptance of this feature asks for.
 CUTS = 50 if "HAKARU_LONG" in os.environ else 2
 ROUND_ROBIN, MULTIPATHD = f"table:round_robin:{CUTS}", f"multipathd:round_robin:{CUTS}"
+STATES = "states"
 # With least queue depth and with failover, one cut.
 TASKS = (ROUND_ROBIN, "table:least_queue_depth:1", "table:failover:1", "not-one-lu", "no-path")
 # Boot, and per cut: failure, new login and checks.
-TIMEOUT_S = 600 + 90 * (CUTS + len(TASKS))
+TIMEOUT_S = 600 + 90 * (CUTS + len(TASKS) + 1)
 
 Found = dict[str, dict[str, Any]]
 
@@ -84,9 +85,9 @@ def cloud(image: Image) -> Found:
 
 @pytest.fixture(scope="module")
 def generic(image: Image) -> Found:
-    """The result with multipathd, which this image has."""
+    """The results with multipathd, which this image has."""
     needs_taps(image)
-    return found_by_program("generic", MULTIPATHD)
+    return found_by_program("generic", MULTIPATHD, STATES)
 
 
 @pytest.mark.alone
@@ -130,6 +131,18 @@ def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(
     # multipathd sets the recovery time anew.
     assert found["recovery"] == [str(TIMERS.recovery_s)] * 2
     assert found["left"].split() == ["No", "devices", "found", "0"]
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_commands_leave_a_port_without_access_and_return_to_it(generic: Found) -> None:
+    """A port becomes standby, unavailable and non-optimized, also with a transition, and optimized
+    again each time. All data is right, no request fails, and no session ends. The program has
+    waited until the commands had moved.
+    """
+    found = result_of(generic, STATES)
+    assert found["changes"] == 4
+    assert found["errors"] == found["paths"]["path_losses"] == 0
+    assert found["paths"]["paths_usable_now"] == 2
 
 
 @pytest.mark.timeout(TIMEOUT_S)
