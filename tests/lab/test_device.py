@@ -72,7 +72,7 @@ def test_ports_with_a_rate_count_every_frame_as_long_as_on_the_wire(forwards: st
         (
             {"forwards": "xdp", "port_rate": "1 Gbit/s"},
             "`port_rate` is given for the device `xdp`",
-            "bridge or routing",
+            "`forwards: bridge`",
         ),
         ({"forwards": "guest", "port_rate": "1 Gbit/s"}, "given for the device `guest`", "leave it out"),
         (

@@ -184,7 +184,7 @@ def _check_port_rate(spec: DeviceSpec) -> None:
     if spec.forwards not in LIMITED:
         raise ImpossibleLabError(
             f"`port_rate` is given for the device `{spec.forwards}`",
-            f"leave it out, or use `forwards: {' or '.join(LIMITED)}`",
+            "leave it out, or use `forwards: bridge` or `forwards: routing`",
             path,
         )
     check_rate("device.port_rate", spec.port_rate, "kernel", path)
