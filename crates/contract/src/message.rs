@@ -77,7 +77,7 @@ pub enum Command {
 #[serde(tag = "engine", rename_all = "snake_case")]
 pub enum EngineConfig {
     /// Storage array.
-    Array(ArrayConfig),
+    Array(Box<ArrayConfig>),
     /// Block load.
     Initiator(InitiatorConfig),
     /// Counters of a node and its connections.
