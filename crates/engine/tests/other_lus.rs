@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::array::{Array, MIB, Scratch, config, pool, thin};
-use support::client::{BLOCK, Client, incoming, outgoing};
+use support::client::{BLOCK, Client, outgoing};
 
 /// Longest time that a read of one LU may take during commands to another.
 const WAIT_MAX: Duration = Duration::from_millis(20);
@@ -283,36 +283,11 @@ fn sanitize_erase(client: &mut Client) -> Vec<u32> {
 /// Sends EXTENDED COPY commands from one half of the LU to the other, with segments of maximum
 /// length.
 fn extended_copy(client: &mut Client) -> Vec<u32> {
-    const SEGMENTS: u16 = 2;
-    let name = unit_name(client);
-    let mut list = vec![0; 16];
-    list[2..4].copy_from_slice(&32_u16.to_be_bytes());
-    list[8..12].copy_from_slice(&(28 * u32::from(SEGMENTS)).to_be_bytes());
-    list.extend([0xe4, 0, 0, 0, 1, 3, 0, name.len() as u8]);
-    list.extend(&name);
-    list.resize(48, 0);
-    for segment in 0..u64::from(SEGMENTS) {
-        let from = segment * 0xffff;
-        list.extend([2, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
-        list.extend(from.to_be_bytes());
-        list.extend((from + WORKED_BYTES / BLOCK as u64 / 2).to_be_bytes());
-    }
-    let mut cdb = [0; 16];
-    cdb[0] = 0x83;
-    cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
+    let half = WORKED_BYTES / BLOCK as u64 / 2;
+    let segments = [0, 0xffff].map(|from| (from, from + half, 0xffff));
+    let list = client.copy_list(0, &segments);
+    let cdb = support::client::extended_copy(&list);
     (0..COPIES)
         .map(|_| client.submit(0, &cdb, outgoing(&list)))
         .collect()
-}
-
-/// Returns the NAA name of LU 0, from its device identification page.
-fn unit_name(client: &mut Client) -> Vec<u8> {
-    const NAA: u8 = 3;
-    let tag = client.submit(0, &[0x12, 1, 0x83, 1, 0, 0], incoming(256));
-    let page = client.wait(tag).expect("the array answers").data;
-    let mut rest = &page[4..];
-    while rest[1] & 0xf != NAA {
-        rest = &rest[4 + usize::from(rest[3])..];
-    }
-    rest[4..4 + usize::from(rest[3])].to_vec()
 }

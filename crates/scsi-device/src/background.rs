@@ -140,6 +140,7 @@ mod tests {
             id: IoId(key),
             lun,
             op,
+            received_bytes: None,
         }
     }
 

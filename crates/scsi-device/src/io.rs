@@ -42,6 +42,9 @@ pub struct Io {
     pub lun: u8,
     /// The access.
     pub op: IoOp,
+    /// Data that the initiator sends for the access, bytes, if the data of the access itself does
+    /// not cross the port. `None`: it does, from the initiator for a write and to it for a read.
+    pub received_bytes: Option<u64>,
 }
 
 /// The access.

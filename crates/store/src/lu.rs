@@ -1,7 +1,7 @@
 //! A logical unit: its store, and its position on the modelled drives.
 use hakaru_drive::Op;
 use hakaru_pool::VolumeId;
-use hakaru_scsi_device::{Extent, IoOp};
+use hakaru_scsi_device::{Extent, Io, IoOp};
 
 use crate::file::FileStore;
 use crate::gate::{DriveWork, Stretch};
@@ -82,8 +82,8 @@ impl<M> Lu<M> {
     }
 
     /// Returns the work of the modelled drives for an access, and its position.
-    pub(crate) fn drive_work(&self, io: &IoOp) -> (DriveWork, Stretch) {
-        let (op, fua, offset_bytes, length_bytes) = match io {
+    pub(crate) fn drive_work(&self, io: &Io) -> (DriveWork, Stretch) {
+        let (op, fua, offset_bytes, length_bytes) = match &io.op {
             IoOp::Read {
                 offset_bytes,
                 length_bytes,
@@ -107,15 +107,11 @@ impl<M> Lu<M> {
             // All others cost only the controller's time for a command.
             _ => (Op::Flush, false, 0, 0),
         };
-        let received_bytes = match io {
-            IoOp::WriteSame { block, .. } => Some(block.len() as u64),
-            _ => None,
-        };
         let stretch = self.stretch(offset_bytes, length_bytes);
         let work = DriveWork {
             op,
             fua,
-            received_bytes,
+            received_bytes: io.received_bytes,
         };
         (work, stretch)
     }

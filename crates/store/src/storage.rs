@@ -84,7 +84,7 @@ impl<M: LuMemory> Storage<M> {
                 self.hold(io, Op::Unmap, stretches);
             }
             _ => {
-                let (work, stretch) = lu.drive_work(&io.op);
+                let (work, stretch) = lu.drive_work(&io);
                 if let Some(gate) = &mut self.context.gate {
                     let volume = lu.volume();
                     let held = Held::Io { io, volume };
@@ -311,10 +311,11 @@ impl<M: LuMemory> Storage<M> {
     /// Carries out an access that the model has completed.
     fn access(&mut self, io: Io, take_buffer: TakeBuffer<'_>) {
         let context = &mut self.context;
+        let id = io.id;
         let Some(lu) = &mut self.lus[usize::from(io.lun)] else {
             // The LU was withdrawn before the access was submitted.
             let withdrawn = IoResult::Failed(IoFailure::Internal);
-            return context.done.push_back((io.id, withdrawn));
+            return context.done.push_back((id, withdrawn));
         };
         lu.unmaps += u64::from(matches!(io.op, IoOp::Unmap { .. }));
         if let IoOp::Tape { drive, motion } = io.op {
@@ -340,20 +341,21 @@ impl<M: LuMemory> Storage<M> {
             }
             Store::Parts(parts) => parts.access(io.lun, io.id, io.op, context, take_buffer),
             Store::Thin { pool, volume } => {
-                self.pools[*pool].access(*volume, io.id, io.op, context, take_buffer);
+                self.pools[*pool].access(*volume, io, context, take_buffer);
                 None
             }
             Store::Volumes(parts) => match parts.locate(io.op) {
                 // A pool takes no empty list.
                 Some((_, IoOp::Unmap { ranges })) if ranges.is_empty() => Some(IoResult::Done),
                 Some((volume, op)) => {
-                    self.pools[parts.pool()].access(volume, io.id, op, context, take_buffer);
+                    let io = Io { op, ..io };
+                    self.pools[parts.pool()].access(volume, io, context, take_buffer);
                     None
                 }
                 None => Some(IoResult::Failed(IoFailure::Internal)),
             },
         };
-        context.done.extend(result.map(|result| (io.id, result)));
+        context.done.extend(result.map(|result| (id, result)));
     }
 }
 

@@ -62,7 +62,17 @@ fn submit(storage: &mut Storage<ChunkedMemory>, lun: u8, index: u32, op: IoOp) {
         generation: 0,
     };
     let id = IoId(key);
-    storage.submit(Time::ZERO, Io { id, lun, op }, &mut |_| Vec::new());
+    let received_bytes = match &op {
+        IoOp::WriteSame { block, .. } => Some(block.len() as u64),
+        _ => None,
+    };
+    let io = Io {
+        id,
+        lun,
+        op,
+        received_bytes,
+    };
+    storage.submit(Time::ZERO, io, &mut |_| Vec::new());
 }
 
 fn done(storage: &mut Storage<ChunkedMemory>) -> Vec<(u32, IoResult)> {

@@ -36,6 +36,7 @@ fn begin(storage: &mut Storage<ChunkedMemory>, at: u64, index: u32, drive: u8, m
         id: id(index),
         lun: 0,
         op,
+        received_bytes: None,
     };
     storage.submit(Time(at), io, &mut |_| Vec::new());
 }

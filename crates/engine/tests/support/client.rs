@@ -245,6 +245,37 @@ impl Client {
 
     /// Sends LOG SENSE for the logical block provisioning page. Returns the counts of its
     /// parameters by code.
+    /// Returns the parameter list of an EXTENDED COPY inside an LU. Each segment is its first block,
+    /// the block that it is copied to, and its number of blocks.
+    pub fn copy_list(&mut self, lun: u8, segments: &[(u64, u64, u16)]) -> Vec<u8> {
+        let name = self.naa(lun);
+        let mut list = vec![0; 16];
+        list[2..4].copy_from_slice(&32_u16.to_be_bytes());
+        list[8..12].copy_from_slice(&(28 * segments.len() as u32).to_be_bytes());
+        list.extend([0xe4, 0, 0, 0, 1, 3, 0, name.len() as u8]);
+        list.extend(&name);
+        list.resize(48, 0);
+        for (from, to, blocks) in segments {
+            list.extend([2, 0, 0, 24, 0, 0, 0, 0, 0, 0]);
+            list.extend(blocks.to_be_bytes());
+            list.extend(from.to_be_bytes());
+            list.extend(to.to_be_bytes());
+        }
+        list
+    }
+
+    /// Returns the NAA name of an LU, from its device identification page.
+    fn naa(&mut self, lun: u8) -> Vec<u8> {
+        const NAA: u8 = 3;
+        let tag = self.submit(lun, &[0x12, 1, 0x83, 1, 0, 0], incoming(256));
+        let page = self.wait(tag).expect("the array answers").data;
+        let mut rest = &page[4..];
+        while rest[1] & 0xf != NAA {
+            rest = &rest[4 + usize::from(rest[3])..];
+        }
+        rest[4..4 + usize::from(rest[3])].to_vec()
+    }
+
     pub fn log_provisioning(&mut self, lun: u8) -> HashMap<u16, u32> {
         let cdb = [0x4d, 0, 0x40 | 0x0c, 0, 0, 0, 0, 0x10, 0, 0];
         let data = self.command(lun, &cdb, incoming(4096)).unwrap();
@@ -303,6 +334,14 @@ pub fn read_16(lba: u64, blocks: u32) -> [u8; 16] {
 pub fn write_16(lba: u64, blocks: u32, fua: bool) -> [u8; 16] {
     let mut cdb = transfer(0x8a, lba, blocks);
     cdb[1] = u8::from(fua) << 3;
+    cdb
+}
+
+/// Returns an EXTENDED COPY command with this parameter list.
+pub fn extended_copy(list: &[u8]) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = 0x83;
+    cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
     cdb
 }
 

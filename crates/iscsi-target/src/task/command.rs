@@ -219,6 +219,7 @@ fn start_flush(conn: &mut Active<'_>, core: &mut Core, command: &ScsiCommand, mu
         id: IoId(key),
         lun,
         op: IoOp::Flush,
+        received_bytes: None,
     });
 }
 

@@ -70,6 +70,7 @@ pub(crate) fn resume(conn: &mut Active<'_>, core: &mut Core, key: Key, outcome: 
         id: IoId(key),
         lun: task.lu,
         op,
+        received_bytes: None,
     });
 }
 

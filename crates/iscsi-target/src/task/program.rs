@@ -174,7 +174,9 @@ pub(crate) fn request_access(
         return;
     };
     task.stage = Stage::Io;
+    let mut received_bytes = None;
     if let Some(job) = task.job.as_mut() {
+        received_bytes = job.take_received_bytes();
         job.accessing = Some(lu);
         job.writing = written_by(&op).map(|extent| (lu, extent));
         job.reading_bytes = match &op {
@@ -186,6 +188,7 @@ pub(crate) fn request_access(
         id: IoId(key),
         lun: lu,
         op,
+        received_bytes,
     };
     match task.job.as_mut() {
         Some(job) if job.long => {

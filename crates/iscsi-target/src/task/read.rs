@@ -115,5 +115,6 @@ fn request_read(
             length_bytes,
             in_place,
         },
+        received_bytes: None,
     }
 }

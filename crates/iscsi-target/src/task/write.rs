@@ -154,5 +154,6 @@ pub(crate) fn request_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
             data,
             fua,
         },
+        received_bytes: None,
     });
 }

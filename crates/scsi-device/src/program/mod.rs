@@ -33,7 +33,7 @@ pub const CHUNK_BYTES: u64 = 256 << 10;
 pub struct Job {
     /// LU of the command.
     pub lu: u8,
-    /// Bytes that the initiator sends first.
+    /// Bytes that the initiator sends first, until an access has counted them.
     pub data_out_bytes: u32,
     /// The consequence if the initiator announces another number of bytes.
     pub length_mismatch: LengthMismatch,
@@ -87,6 +87,16 @@ impl Job {
             writing: None,
             pending: None,
             background_bytes: 0,
+        }
+    }
+
+    /// Returns [`crate::Io::received_bytes`] of the next access. The first one counts all data that
+    /// the initiator has sent. The program compares, copies or repeats it inside the array.
+    pub fn take_received_bytes(&mut self) -> Option<u64> {
+        match self.program {
+            // The drive's blocks come from the initiator or go to it.
+            Program::TapeRead(_) | Program::TapeWrite(_) => None,
+            _ => Some(core::mem::take(&mut self.data_out_bytes).into()),
         }
     }
 }

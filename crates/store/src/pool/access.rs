@@ -4,7 +4,7 @@ use std::io;
 
 use hakaru_drive::Op;
 use hakaru_pool::{Outcome, Piece, Pieces, Range, Request, RequestId, VolumeId};
-use hakaru_scsi_device::{Extent, IoFailure, IoId, IoOp, IoResult};
+use hakaru_scsi_device::{Extent, Io, IoFailure, IoId, IoOp, IoResult};
 
 use super::failure::{io_failure, write_failure};
 use super::store::{GroupFile, PoolStore};
@@ -18,11 +18,16 @@ impl PoolStore {
     pub(crate) fn access(
         &mut self,
         volume: VolumeId,
-        io: IoId,
-        op: IoOp,
+        io: Io,
         context: &mut StoreContext,
         take_buffer: &mut dyn FnMut(usize) -> Vec<u8>,
     ) {
+        let Io {
+            id: io,
+            op,
+            received_bytes,
+            ..
+        } = io;
         match op {
             IoOp::Read {
                 offset_bytes,
@@ -37,7 +42,8 @@ impl PoolStore {
                     offset_bytes,
                     length_bytes,
                 };
-                self.send_request(Requester::Read(io), bytes, request, context);
+                let requester = Requester::Read { io, received_bytes };
+                self.send_request(requester, bytes, request, context);
             }
             IoOp::Write {
                 offset_bytes,
@@ -50,7 +56,12 @@ impl PoolStore {
                     length_bytes: data.len() as u32,
                     fua,
                 };
-                self.send_request(Requester::Write { io, fua }, data, request, context);
+                let requester = Requester::Write {
+                    io,
+                    fua,
+                    received_bytes,
+                };
+                self.send_request(requester, data, request, context);
             }
             IoOp::Flush | IoOp::FlushPart { .. } => {
                 let requester = Requester::Plain(io, IoResult::Flushed);
@@ -167,7 +178,7 @@ impl PoolStore {
                     pieces,
                     next: 0,
                     at: 0,
-                    writes: !matches!(request.requester, Requester::Read(_)),
+                    writes: !matches!(request.requester, Requester::Read { .. }),
                 });
                 self.hold_or_move(id, context);
             }
@@ -177,7 +188,7 @@ impl PoolStore {
                     Requester::Operator(order) => {
                         return self.ordered.push_back((order, Err(failure)));
                     }
-                    Requester::Read(io) => (io, IoFailure::Internal),
+                    Requester::Read { io, .. } => (io, IoFailure::Internal),
                     Requester::Write { io, .. }
                     | Requester::WriteSame(WriteSame { io, .. })
                     | Requester::Plain(io, _) => (io, io_failure(failure)),
@@ -194,7 +205,7 @@ impl PoolStore {
                         let result = IoResult::Written(request.bytes);
                         context.done.push_back((io, result));
                     }
-                    Requester::Read(_) | Requester::WriteSame(_) => {
+                    Requester::Read { .. } | Requester::WriteSame(_) => {
                         unreachable!("these are answered with pieces, or fail")
                     }
                 }
@@ -211,12 +222,17 @@ impl PoolStore {
         let moving = request.moving.as_ref().expect("its pieces are known");
         let op = if moving.writes { Op::Write } else { Op::Read };
         let fua = matches!(request.requester, Requester::Write { fua: true, .. });
-        // The block of WRITE SAME was received with the command.
-        let is_same = matches!(request.requester, Requester::WriteSame(_));
+        let received_bytes = match request.requester {
+            Requester::Read { received_bytes, .. } | Requester::Write { received_bytes, .. } => {
+                received_bytes
+            }
+            // The block of WRITE SAME was received with the command.
+            _ => Some(0),
+        };
         let work = DriveWork {
             op,
             fua,
-            received_bytes: is_same.then_some(0),
+            received_bytes,
         };
         let held = Held::PoolAccess {
             pool: self.number,
@@ -294,8 +310,8 @@ impl PoolStore {
         } = self.accesses.remove(id);
         let failed = |failure| IoResult::Failed(failure);
         let (io, answer) = match (requester, result) {
-            (Requester::Read(io), Ok(())) => (io, IoResult::ReadData(bytes)),
-            (Requester::Read(io), Err(_)) => (io, failed(IoFailure::Read)),
+            (Requester::Read { io, .. }, Ok(())) => (io, IoResult::ReadData(bytes)),
+            (Requester::Read { io, .. }, Err(_)) => (io, failed(IoFailure::Read)),
             (Requester::Write { io, .. }, Ok(())) => (io, IoResult::Written(bytes)),
             (Requester::WriteSame(same), Ok(())) => return self.write_same(same, bytes, context),
             (

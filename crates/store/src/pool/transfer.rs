@@ -14,10 +14,16 @@ pub(super) struct PoolAccess {
 /// Recipient of the pool's answer to a request.
 #[derive(Debug)]
 pub(super) enum Requester {
-    Read(IoId),
+    Read {
+        io: IoId,
+        /// As [`hakaru_scsi_device::Io::received_bytes`].
+        received_bytes: Option<u64>,
+    },
     Write {
         io: IoId,
         fua: bool,
+        /// As [`hakaru_scsi_device::Io::received_bytes`].
+        received_bytes: Option<u64>,
     },
     /// One step of a WRITE SAME.
     WriteSame(WriteSame),
@@ -52,7 +58,7 @@ impl Requester {
     /// Returns the initiator's access, unless the operator is the requester.
     pub(super) fn io(&self) -> Option<IoId> {
         match self {
-            Requester::Read(io)
+            Requester::Read { io, .. }
             | Requester::Write { io, .. }
             | Requester::WriteSame(WriteSame { io, .. })
             | Requester::Plain(io, _) => Some(*io),

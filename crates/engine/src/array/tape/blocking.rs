@@ -20,9 +20,13 @@ pub fn perform(
 ) -> Result<IoResult, Failure> {
     let id = IoId::SHELL;
     let mut take_buffer = Vec::<u8>::with_capacity;
-    storage
-        .core
-        .submit(clock::now(), Io { id, lun, op }, &mut take_buffer);
+    let io = Io {
+        id,
+        lun,
+        op,
+        received_bytes: None,
+    };
+    storage.core.submit(clock::now(), io, &mut take_buffer);
     let mut events = Events::with_capacity(16);
     loop {
         storage.core.handle_timeout(clock::now(), &mut take_buffer);
