@@ -286,12 +286,11 @@ def test_cost_is_the_point_without_caps_and_shares_in_any_order(order: tuple[str
     assert evidence["shares"] == ["victim"] and evidence["taken_back_percent"] == pytest.approx(70)
 
 
-def test_first_point_is_the_cost_if_every_one_has_a_limit() -> None:
+def test_cost_is_not_known_if_every_point_has_a_limit() -> None:
     measured = points(
         ({"neighbour": "shares"}, 100, 60), ({"neighbour": "cap"}, 100, 35), ({"neighbour": "alone"}, 500, 30)
     )
-    (comparison,) = neighbour_comparisons.comparisons(measured)
-    assert (comparison.beside.id, [p.id for p in comparison.remedies]) == ("p01", ["p02"])
+    assert neighbours.of_run(measured) == [] and neighbours.compared(measured) == set()
 
 
 def test_run_without_a_point_alone_has_no_finding() -> None:

@@ -4,7 +4,8 @@ Among the points with the same victims, those without an aggressor VM show the v
 other point belongs to the point alone that differs from it in the fewest factors. Among those with
 the same aggressors, one is the cost: that without caps and shares whose settings differ least from
 those of the point alone, the first one if several do. Every other one is a *remedy*: it may set
-caps, move LUs to other drives, or change anything else.
+caps, move LUs to other drives, or change anything else. If all have caps or shares, the cost is not
+known, and there is no comparison.
 
 All ratios are those of means over repetitions, with their 95 % interval. The aggressors *increase*
 the victims' 99th percentile if the entire interval of its ratio is above 1; with one repetition,
@@ -141,16 +142,19 @@ def comparisons(points: Sequence[VmsPoint]) -> list[Comparison]:
         if origin is not None:
             origins[origin.id] = origin
             sets.setdefault((origin.id, _members(point, "aggressor")), []).append(point)
-    return [_comparison(origins[origin], members) for (origin, _), members in sets.items()]
+    found = [_comparison(origins[origin], members) for (origin, _), members in sets.items()]
+    return [comparison for comparison in found if comparison is not None]
 
 
-def _comparison(alone: VmsPoint, members: Sequence[VmsPoint]) -> Comparison:
+def _comparison(alone: VmsPoint, members: Sequence[VmsPoint]) -> Comparison | None:
     def differences(point: VmsPoint) -> int:
         others = alone.setup.settings
         return sum(others.get(place) != value for place, value in point.setup.settings.items())
 
     unlimited = [p for p in members if not _is_limited(p)]
-    beside = min(unlimited, key=differences, default=members[0])
+    if not unlimited:
+        return None
+    beside = min(unlimited, key=differences)
     return Comparison(alone, beside, tuple(p for p in members if p is not beside))
 
 
