@@ -9,7 +9,7 @@ import pytest
 from hakaru.analysis import summarise
 
 from tests.analysis.run_files import ARRAY
-from tests.analysis.small_backup import Copy, Pt, Tape, write_run
+from tests.analysis.small_backup import VARIABLES, Copy, Pt, Tape, write_run
 
 SECONDS = 30
 GIB = 1 << 30
@@ -93,3 +93,25 @@ def test_filemarks_are_the_reason_if_they_stop_the_tape_first(
 ) -> None:
     found = finding(tmp_path, rate, Tape(), filemark_every=every, immediate_filemarks=immediate)
     assert found["evidence"]["cause"] == cause
+
+
+def test_copy_to_tape_is_compared_with_the_same_copy_to_disks(tmp_path: Path) -> None:
+    target = ARRAY["target_name"]
+    library = {"generation": "lto5", "drives": 4, "cartridges": 4, "capacity": "16 GiB"}
+    tape = {
+        "arrays.vtl": {"target_name": target, "model": {"kind": "none"}, "tape_library": library},
+        "load.to": {"array": "vtl", "tape": {}},
+    }
+    disks = [Copy(rate=5.0, seconds=SECONDS), Copy(rate=5.2, seconds=SECONDS)]
+    tapes = [Copy(rate=rate, seconds=SECONDS, tape=Tape(stops=2, streaming=0.1)) for rate in (5.0, 5.1)]
+    points = [
+        Pt({"case": "unthrottled"}, disks),
+        Pt({"case": "throttled"}, [Copy(rate=20.0, seconds=SECONDS)]),
+        Pt({"tape": "per-vm"}, tapes),
+    ]
+    run = write_run(tmp_path, points, variables=VARIABLES | {"tape": {"per-vm": tape}})
+    (found,) = (f for f in summarise(run)["findings"] if f["kind"] == "tape")
+    evidence = found["evidence"]
+    assert evidence["cause"] == "slow" and evidence["disks"] == "p01"
+    assert evidence["ratio"]["mean"] == pytest.approx(0.99, abs=0.005) and evidence["ratio"]["n"] == 2
+    assert "To disks, at depth 8, the same copy has" in found["text"] and "0.990 times as much (95 %" in found["text"]

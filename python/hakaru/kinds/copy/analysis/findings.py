@@ -5,7 +5,7 @@ limiter   the bottleneck of each plain point (those of the study's first block)
 ratio     the rate of the fastest plain point relative to the slowest on the same path
 tcp_age   the rate with today's TCP relative to that with TCP of 2009
 collapse  the region of collapse in a map: the least buffer by number of streams
-tape      what the tape drives did at each plain point, and why
+tape      what the tape drives did at each plain point, and why; at others, beside the copy to disks
 remedy    single settings that end the collapse, the cheapest first
 """
 
@@ -27,6 +27,7 @@ from hakaru.kinds.copy.analysis.maps import COLLAPSE_PERCENT, Map, collapsed
 from hakaru.kinds.copy.analysis.metrics import MIB
 from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, remedies, same_path, tcp_age_pairs
 from hakaru.kinds.copy.analysis.points import CopyPoint
+from hakaru.kinds.copy.analysis.ratio import ratio_words
 from hakaru.study import Study
 from hakaru.study.where import same_level
 from hakaru.units import format_rate, format_size
@@ -43,7 +44,7 @@ def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: 
     plain = plain_points(points)
     measured = [p for p in plain if p.mean("mib_per_s") is not None]
     findings = [_limiter(p, len(plain) > 1) for p in plain]
-    findings += [f for p in measured if (f := tape_finding.of_point(p, len(plain) > 1)) is not None]
+    findings += tape_finding.of_points(points, plain)
     findings += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
     # If the test setup was the bottleneck, a difference does not describe TCP.
     valid_for_tcp = [p for p in measured if not p.verdict.test_setup_limited]
@@ -158,7 +159,7 @@ def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding
             "slow": slow.factors[over],
             "fast_rate": fast.mean("mib_per_s"),
             "slow_rate": slow.mean("mib_per_s"),
-            **_ratio_words(language, ratio),
+            **ratio_words(language, ratio),
         }
         text = say(language, "backup.ratio.alike" if _is_alike(ratio) else "backup.ratio", values)
         if published is None:
@@ -179,13 +180,6 @@ def _is_alike(ratio: Estimate) -> bool:
 
 def _ratio_evidence(ratio: Estimate) -> dict[str, Any]:
     return {"ratio": ratio.mean, "ratio_low": ratio.low, "ratio_high": ratio.high, "n": ratio.n}
-
-
-def _ratio_words(language: str, ratio: Estimate) -> dict[str, Any]:
-    rounded = {name: value and round(value, 2) for name, value in (("low", ratio.low), ("high", ratio.high))}
-    message = "backup.interval" if ratio.low is not None else "backup.interval.none"
-    interval = say(language, message, rounded | {"n": ratio.n})
-    return {"ratio": ratio.mean and round(ratio.mean, 2), "interval": interval}
 
 
 def _published(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> list[CopyPoint]:
@@ -217,7 +211,7 @@ def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
     evidence |= _ratio_evidence(ratio) | {"limiter": [p.verdict.limiter for p in (old, new)]}
 
     def write(language: str) -> str:
-        values: dict[str, Any] = {"old": rates[0], "new": rates[1], **_ratio_words(language, ratio)}
+        values: dict[str, Any] = {"old": rates[0], "new": rates[1], **ratio_words(language, ratio)}
         other_levels = [str(v) for f, v in old.factors.items() if new.factors.get(f) != v and str(v) != "2009"]
         values["name"] = say(language, "backup.age.name", {"level": ", ".join(other_levels)}) if other_levels else ""
         parts = [say(language, "backup.age.alike" if _is_alike(ratio) else "backup.age", values)]

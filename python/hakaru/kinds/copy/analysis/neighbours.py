@@ -111,7 +111,9 @@ def remedies(study: Study, slow: CopyPoint, points: list[CopyPoint]) -> list[Cha
     A change affects only places that `slow` leaves at the base value of the study. Reverting a
     level of `slow` and setting another place would be two changes.
     """
-    comparable = [p for p in points if same_path(slow, p) and _age(p) == _age(slow) and p.valid]
+    # Tapes in place of disks are another destination and no setting.
+    same_end = [p for p in points if (p.setup.tape is None) == (slow.setup.tape is None)]
+    comparable = [p for p in same_end if same_path(slow, p) and _age(p) == _age(slow) and p.valid]
     best = max((p.mean("path_percent") or 0.0 for p in comparable), default=0.0)
     good = [p for p in comparable if (p.mean("path_percent") or 0.0) >= GOOD_SHARE * best]
     least: dict[str, Change] = {}
