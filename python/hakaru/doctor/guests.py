@@ -1,6 +1,7 @@
 """Findings about guests, printed by `hakaru doctor`: QEMU, its accelerator, and every model of NIC.
 
-No guest is booted. No study needs guests, so a machine without them is `ok`.
+No guest is booted. A machine without guests is `ok`: a run marks the points that need one, and
+measures the others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def check_guests() -> list[Finding]:
     """
     facts = collect_facts(known_accelerator())
     if facts.qemu is None:
-        return [Finding("guests", "ok", "qemu-system-x86_64 is not installed; no study needs it")]
+        return [Finding("guests", "ok", "qemu-system-x86_64 is not installed; points with guests cannot be measured")]
     version = ".".join(map(str, facts.qemu))
     reason = f" ({facts.accelerator.reason})" if facts.accelerator.reason else ""
     return [
