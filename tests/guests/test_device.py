@@ -76,6 +76,8 @@ def test_guest_forwards_and_a_missing_nic_is_marked(hakaru: Hakaru, tmp_path: Pa
     assert forwarded["status"] == "done" and forwarded["device"]["nic"]["model"] == "virtio-net"
     if forwarded["device"]["accelerator"] == "tcg":
         assert "cpu_emulated" in {c["caveat"] for c in forwarded["caveats"]}
+    points = {p["factors"]["nic"]: p for p in json.loads((hakaru.only_run() / "summary.json").read_text())["points"]}
+    assert points["virtio-net"]["accelerators"] == [forwarded["device"]["accelerator"]]
     searched = [t for t in forwarded["trials"]["log"] if t["purpose"] == "search"]
     assert sum(s["received"] for t in searched for s in t["streams"]) > 0
     for trial in forwarded["trials"]["log"]:

@@ -24,6 +24,7 @@ class Gathered:
 
     def __init__(self, origin: str, metrics: Iterable[str]) -> None:
         self.origin = origin
+        self._accelerators: set[str] = set()
         self.values: dict[str, list[float]] = {name: [] for name in metrics}
         self.uses: list[dict[str, Use]] = []
         self._gauges: list[rule_book.GaugeValues] = []
@@ -39,6 +40,7 @@ class Gathered:
         self.caveats += repetition.caveats
         if repetition.done:
             self.origin = repetition.origin
+            self._accelerators.update(repetition.accelerators)
         else:
             self._failed += 1
         return repetition.done
@@ -101,4 +103,5 @@ class Gathered:
             "rule_book": rule_book.judge(rule_book.BOOK, self._gauges),
             "chief": rate,
             "first_stage": first_stage,
+            "accelerators": tuple(sorted(self._accelerators)),
         }

@@ -43,6 +43,10 @@ class Point:
     """The metric by which repetitions are compared."""
     first_stage: int | None = field(default=None, kw_only=True)
     """Number of its first repetitions, if their spread chose how many it has (`precision`)."""
+    accelerators: tuple[str, ...] = field(default=(), kw_only=True)
+    """How the processors of its guests ran: `kvm`, or `tcg` if QEMU emulated them; empty without
+    guests.
+    """
 
     def mean(self, metric: str) -> float | None:
         """Mean of a metric; None if it has no value."""
@@ -84,6 +88,7 @@ class Point:
             "caveats": [c.to_json() for c in self.caveats],
             "repetitions": {name: [finite(v) for v in values] for name, values in self.per_repetition.items()},
             "first_stage": self.first_stage,
+            "accelerators": list(self.accelerators),
             "limiter": self.verdict.limiter,
             "resource": self.verdict.resource,
             "drive_service_ms": finite(self.service_ms),

@@ -173,6 +173,7 @@ class JudgementReport(Reported):
 class PointReport(WithParts):
     """One point. `limiter` and `resource`: its bottleneck (docs/methodology/limiter.md).
     `first_stage`: number of its first repetitions, if their spread chose how many it has.
+    `accelerators`: how the processors of its guests ran; empty without guests.
     """
 
     point: str
@@ -184,6 +185,7 @@ class PointReport(WithParts):
     caveats: list[CaveatReport]
     repetitions: dict[str, list[Number | None]]
     first_stage: Annotated[int, Field(gt=0)] | None = None
+    accelerators: list[Literal["kvm", "tcg"]] = Field(default_factory=list)
     limiter: str
     resource: str | None
     drive_service_ms: Number | None

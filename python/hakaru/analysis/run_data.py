@@ -45,6 +45,8 @@ class Repetition:
     """
     kernel_initiators: tuple[str, ...] = ()
     """Nodes whose load used the initiator of a guest's kernel."""
+    accelerators: tuple[str, ...] = ()
+    """How the processors of its guests ran, each once: `kvm`, or `tcg` if QEMU emulated them."""
     chains: Mapping[str, Any] = field(default_factory=dict)
     """Node → record of the chain of its file server in a guest; empty without one."""
     events: tuple[dict[str, Any], ...] = ()
@@ -179,6 +181,13 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
         kernel_initiators=tuple(
             node for node, guest in (raw.get("guests") or {}).items() if guest.get("initiator") == "open-iscsi"
         ),
+        accelerators=_accelerators(raw),
         chains=raw.get("chains") or {},
         events=tuple(raw.get("events") or ()),
     )
+
+
+def _accelerators(raw: Mapping[str, Any]) -> tuple[str, ...]:
+    """Accelerators of the guest under test and of the guests in the places of nodes."""
+    guests = [raw.get("device") or {}, *(raw.get("guests") or {}).values()]
+    return tuple(sorted({str(guest["accelerator"]) for guest in guests if guest.get("accelerator")}))

@@ -24,6 +24,16 @@ class Figure:
     draw: Callable[[Size], Chart]
 
 
+def origin_of(points: Sequence[Mapping[str, Any]], language: str) -> str:
+    """Origin of the numbers of these points, and how the processors of their guests ran if any has
+    guests. Captions of figures and tables begin with it.
+    """
+    accelerators = {each for point in points for each in point.get("accelerators", ())}
+    words = [f"origin.{origin}" for origin in dict.fromkeys(point["origin"] for point in points)]
+    words += [f"origin.guests.{each}" for each in sorted(accelerators)]
+    return say(language, "list.separator").join(say(language, each) for each in words)
+
+
 def note(points: Sequence[Mapping[str, Any]], language: str, metric: str, key: str = "mean") -> str:
     """Origin, statistic and n of a figure about these points. `metric`: the one that is counted.
 
@@ -32,12 +42,9 @@ def note(points: Sequence[Mapping[str, Any]], language: str, metric: str, key: s
     """
     counts = sorted({p["metrics"][metric]["n"] for p in points})
     n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-    origins = say(language, "list.separator").join(
-        say(language, f"origin.{origin}") for origin in dict.fromkeys(p["origin"] for p in points)
-    )
     single = f"figure.note.{key}.single"
     words = single if counts == [1] and has(single) else f"figure.note.{key}"
-    return say(language, words, {"origin": origins, "n": n})
+    return say(language, words, {"origin": origin_of(points, language), "n": n})
 
 
 def value_bars(bars: Sequence[Bar], unit: str, language: str, size: Size) -> Chart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,8 @@ class Rep:
     sample_ns: int = SAMPLE_NS
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Frames that hakaru's switch drops in each trial, by counter."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """Further parts of the record of the repetition."""
 
 
 @dataclass
@@ -68,7 +71,7 @@ def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
     assert window is not None
     measure = {"start_ns": window[0], "end_ns": window[1]}
     record = repetition(window[0], 1, {"node": NODE, "engine": "packets"}, measure=measure, origin="measured")
-    return record | {"trials": dialogue.describe()}, samples, histograms
+    return record | {"trials": dialogue.describe(), **rep.record}, samples, histograms
 
 
 def summary_of(folder: Path, *points: Pt, **more: Any) -> dict[str, Any]:
@@ -223,3 +226,34 @@ def test_report_has_rates_a_curve_and_tables_in_both_languages(tmp_path: Path) -
         assert len(REPORT.tables(summary, {}, language)) == 3
     rows = REPORT.table(summary).rows
     assert len(rows) == 2 and all(row[-1] == "bracketed" for row in rows)
+
+
+TCG = {"accelerator": "tcg", "accelerator_reason": "there is no KVM"}
+KVM = {"accelerator": "kvm", "accelerator_reason": ""}
+EMULATED = {"en": "guests with an emulated CPU (TCG)", "ja": "ゲストの CPU はエミュレーション（TCG）"}
+WITH_KVM = {"en": "guests with KVM", "ja": "ゲストは KVM"}
+
+
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        ({"device": TCG}, [EMULATED]),
+        ({"device": KVM}, [WITH_KVM]),
+        ({"guests": {"vm1": TCG, "vm2": TCG}}, [EMULATED]),
+        ({"device": TCG, "guests": {"vm1": KVM}}, [EMULATED, WITH_KVM]),
+        ({}, []),
+    ],
+)
+def test_every_caption_says_how_the_processors_of_guests_ran(
+    tmp_path: Path, record: dict[str, Any], shown: list[dict[str, str]]
+) -> None:
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(9e4), record=record)]))
+    for language in ("en", "ja"):
+        (group,) = REPORT.groups(summary, None, language)  # type: ignore[arg-type]
+        captions = [figure.note for figure in group.figures]
+        letters: dict[str, str] = defaultdict(str)
+        captions += [table.caption for table in REPORT.tables(summary, letters, language)]
+        assert len(captions) == 5
+        for caption in captions:
+            for words in (EMULATED, WITH_KVM):
+                assert (words[language] in caption) is (words in shown), caption

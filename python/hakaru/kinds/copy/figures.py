@@ -15,7 +15,7 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.report import charts
 from hakaru.report.charts import Axes, Bar, Cell, Chart, Line, Size
-from hakaru.report.figures import Figure, note, value_bars, with_interval
+from hakaru.report.figures import Figure, note, origin_of, value_bars, with_interval
 from hakaru.report.sweep import Summary
 from hakaru.units import format_size
 from hakaru.wording import number, say, tenths
@@ -190,8 +190,8 @@ def _over_time(point: Json, language: str) -> list[Figure]:
         return charts.panels(*specs)
 
     title = say(language, "figure.copy_over_time", {"series": sentences.series(point["factors"], language)})
-    origin = say(language, f"origin.{point['origin']}")
-    return [Figure("over_time", title, say(language, "figure.note.copy", {"origin": origin}), draw)]
+    caption = say(language, "figure.note.copy", {"origin": origin_of([point], language)})
+    return [Figure("over_time", title, caption, draw)]
 
 
 def _kib(value: float | None) -> float | None:

@@ -13,7 +13,7 @@ from hakaru.analysis import sentences
 from hakaru.kinds.packets import names
 from hakaru.report import charts
 from hakaru.report.charts import Axes, Bar, Chart, Line, Size
-from hakaru.report.figures import Figure, note
+from hakaru.report.figures import Figure, note, origin_of
 from hakaru.wording import number, say
 
 Json = dict[str, Any]
@@ -85,8 +85,8 @@ def _curve(point: Json, language: str) -> list[Figure]:
         )
 
     title = say(language, "figure.packets.curve", {"series": label(point, language)})
-    origin = say(language, f"origin.{point['origin']}")
-    text = say(language, "figure.note.packets", {"origin": origin, "trials": len(trials)})
+    about = {"origin": origin_of([point], language), "trials": len(trials)}
+    text = say(language, "figure.note.packets", about)
     return [Figure("curve", title, text, draw)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hakaru.report import charts
 from hakaru.report.blocks import Cell, Column, Row, Section, Table, Text
 from hakaru.report.charts import Axes, Bar, Chart, Line, Size
-from hakaru.report.figures import Figure
+from hakaru.report.figures import Figure, origin_of
 from hakaru.units import format_size
 from hakaru.wording import number, say
 
@@ -86,7 +86,7 @@ def figures(summary: Json, language: str) -> list[Figure]:
     """Figures of the search and of the contributions of knobs, if the tuning has them."""
     tuning = summary["tuning"]
     searched = [t for t in tuning["trials"] if t["phase"] == "search" and t["mb_per_s"] is not None]
-    origins = ", ".join(say(language, f"origin.{o}") for o in dict.fromkeys(p["origin"] for p in summary["points"]))
+    origins = origin_of(summary["points"], language)
     figures = []
     if len(searched) > 1:
         note = say(language, "figure.course.note", {"origin": origins})

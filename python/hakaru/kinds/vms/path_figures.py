@@ -14,7 +14,7 @@ from hakaru.analysis import sentences
 from hakaru.kinds.vms.analysis.flows import PHASES, SHARES
 from hakaru.report import charts
 from hakaru.report.charts import Axes, Chart, Line, Size, Stack
-from hakaru.report.figures import Figure, note
+from hakaru.report.figures import Figure, note, origin_of
 from hakaru.report.sweep import Summary
 from hakaru.wording import say
 
@@ -209,5 +209,5 @@ def _window(summary: Summary, shown: list[Json], language: str) -> list[Figure]:
         return charts.lines(series, axes, size)
 
     title = say(language, "figure.distance.window", {"series": label(summary, point)})
-    origin = say(language, f"origin.{point['origin']}")
-    return [Figure("window", title, say(language, "figure.note.window", {"origin": origin}), draw)]
+    caption = say(language, "figure.note.window", {"origin": origin_of([point], language)})
+    return [Figure("window", title, caption, draw)]

@@ -12,6 +12,7 @@ from hakaru.analysis import sentences
 from hakaru.kinds.vms import figures
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.report.figures import origin_of
 from hakaru.report.sweep import Sweep, factor_title
 from hakaru.wording import number, say, tenths
 
@@ -60,10 +61,9 @@ def _points(sweep: Sweep, letters: Mapping[str, str], language: str) -> Table:
         Column(factor_title(sweep.over, language), header=True),
         *(Column(say(language, f"table.{n}")) for n in names),
     ]
-    origins = dict.fromkeys(point["origin"] for point in sweep.points)
     about = {
         "series": sweep.name(language) or factor_title(sweep.over, language),
-        "origin": say(language, "list.separator").join(say(language, f"origin.{origin}") for origin in origins),
+        "origin": origin_of(sweep.points, language),
     }
     rows = []
     for point in sweep.points:
