@@ -126,6 +126,20 @@ class Estimate:
         return {"mean": self.mean, "low": self.low, "high": self.high, "n": self.n, "unit": self.unit}
 
 
+def variation(values: Iterable[float]) -> Estimate:
+    """Coefficient of variation: the standard deviation of one value per repetition, in percent of
+    their mean, without an interval.
+
+    It has no value with fewer than two repetitions, or a mean that is not above 0. Values that are
+    not finite are left out.
+    """
+    finite = [v for v in values if math.isfinite(v)]
+    mean = float(np.mean(finite)) if finite else 0.0
+    if len(finite) < 2 or mean <= 0:
+        return Estimate(None, None, None, len(finite), "percent")
+    return Estimate(100.0 * float(np.std(finite, ddof=1)) / mean, None, None, len(finite), "percent")
+
+
 def ratio(of: SampleMean | None, to: SampleMean | None) -> Estimate:
     """Ratio of two means of positive values from independent repetitions.
 

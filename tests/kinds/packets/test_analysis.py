@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import jsonschema
 import pytest
 from hakaru.analysis import summarise
+from hakaru.analysis.estimate import variation
 from hakaru.kinds.packets.load import PacketsLoad
 from hakaru.kinds.packets.report import REPORT
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.report import charts
 from hakaru.store import Histograms, Samples
+from hakaru.study import load
+from hakaru.study.references import ValueReference
 
 from tests.analysis.run_files import RepetitionData, repetition, write
 from tests.kinds.packets.simulated import NODE, Bench, run
 from tests.kinds.packets.study import LAB, fields
 
-SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
+ROOT = Path(__file__).parents[3]
+SCHEMA = ROOT / "schema" / "report.schema.json"
 SAMPLE_NS = 100_000_000
 
 
@@ -48,9 +54,9 @@ class Pt:
 
 
 def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
-    load = PacketsLoad.model_validate({"kind": "packets", "frame": factors["frame"], "search": rep.search})
+    of_packets = PacketsLoad.model_validate({"kind": "packets", "frame": factors["frame"], "search": rep.search})
     start_ns = rep.bench.now_ns
-    dialogue = run(rep.bench, load)
+    dialogue = run(rep.bench, of_packets)
     samples, histograms = Samples(), Histograms()
     starts = [entry["start_ns"] for entry in dialogue.describe()["log"]]
     for at_ns in range(start_ns - rep.sample_ns, rep.bench.now_ns + rep.sample_ns, rep.sample_ns):
@@ -87,6 +93,9 @@ def test_rate_losses_delay_and_cpu_of_a_point(tmp_path: Path) -> None:
     (point,) = summary["points"]
     metrics = {name: estimate["mean"] for name, estimate in point["metrics"].items()}
     assert metrics["frames_per_s"] == pytest.approx(100_000, rel=0.006)
+    rates = point["repetitions"]["frames_per_s"]
+    assert len(rates) == 3 and metrics["variation_percent"] == pytest.approx(100 * stdev(rates) / mean(rates))
+    assert "variation_percent" not in point["repetitions"]
     assert metrics["mbit_per_s"] == pytest.approx(metrics["frames_per_s"] * 64 * 8 / 1e6)
     assert metrics["share_of_tester_percent"] == pytest.approx(20, rel=0.01)
     assert metrics["lost_percent/input"] == pytest.approx(100)
@@ -97,6 +106,21 @@ def test_rate_losses_delay_and_cpu_of_a_point(tmp_path: Path) -> None:
     assert point["valid"] and point["limiter"] == "one_cpu"
     finding = summary["findings"][0]
     assert "CPU 1 is 99.0 % busy" in finding["text"] and "CPU 1" in finding["text_ja"]
+
+
+def test_single_repetition_has_no_variation(tmp_path: Path) -> None:
+    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0))]))["points"]
+    assert point["metrics"]["frames_per_s"]["mean"] is not None
+    assert point["metrics"]["variation_percent"]["mean"] is None
+
+
+def test_published_variation_is_that_of_the_published_trials() -> None:
+    with (ROOT / "reference" / "iw-2011-forwarding-trials.csv").open() as file:
+        trials = [float(row["mean_fps_over_sizes"]) for row in csv.DictReader(file)]
+    found = variation(trials)
+    (row,) = (r for r in load("forwarding").study.reference if isinstance(r, ValueReference))
+    assert (row.metric, row.published) == ("variation_percent", round(found.mean or 0.0, 1))
+    assert (found.n, found.low, found.high) == (3, None, None)
 
 
 @pytest.mark.parametrize(

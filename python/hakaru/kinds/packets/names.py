@@ -7,6 +7,9 @@ from hakaru.kinds.packets.load import PacketsLoad
 RATE = "frames_per_s"
 """The result of a point: rate for the first goal, all directions together."""
 
+VARIATION = "variation_percent"
+"""Coefficient of variation of the rate over repetitions. No repetition has it alone."""
+
 LOSS_PLACES = ("input", "host", "device", "output", "receiver", "damaged", "late", "unlocated")
 """Places of losses (`analysis.trials`), and the rest, in the order of a frame's way."""
 
@@ -18,6 +21,7 @@ def lost_at(place: str) -> str:
 
 COMMON = {
     RATE: "1/s",
+    VARIATION: "percent",
     "mbit_per_s": "Mbit/s",
     "tester_frames_per_s": "1/s",
     "share_of_tester_percent": "percent",

@@ -12,7 +12,7 @@ from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 Cells = Callable[[Json], list[Cell | str]]
-RATE_COLUMNS = ("n", "frames", "mbit", "generator", "trials", "search", "cpu_busiest", "cpu_all")
+RATE_COLUMNS = ("n", "frames", "variation", "mbit", "generator", "trials", "search", "cpu_busiest", "cpu_all")
 DELAY = "latency_us_"
 
 
@@ -37,6 +37,7 @@ def _rates(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
         return [
             str(metrics[names.RATE]["n"]),
             common.with_interval(metrics[names.RATE], language),
+            tenths(metrics[names.VARIATION]["mean"], language),
             number(metrics["mbit_per_s"]["mean"], language),
             tenths(metrics["share_of_tester_percent"]["mean"], language),
             number(metrics["trials"]["mean"], language),

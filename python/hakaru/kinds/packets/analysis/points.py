@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hakaru.analysis import checks, rules
-from hakaru.analysis.estimate import finite
+from hakaru.analysis.estimate import finite, variation
 from hakaru.analysis.gathered import Gathered
 from hakaru.analysis.latency import Latencies, merge
 from hakaru.analysis.points import Point
@@ -70,12 +70,13 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> PacketsPoint:
     """Analyse one point of the run."""
     study = run.study_at(raw["point"], raw["factors"])
     load, device = load_at(study), study.lab.device
-    units = names.metrics_of(load)
+    units = {name: unit for name, unit in names.metrics_of(load).items() if name != names.VARIATION}
     gathered = _Searches(str(run.run.get("origin")), units)
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             gathered.add(repetition, load)
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
+    fields["metrics"][names.VARIATION] = variation(gathered.values[names.RATE])
     evidence = _evidence(gathered, fields, load)
     return PacketsPoint(
         **fields,
