@@ -39,6 +39,8 @@ class Bench:
     """Capacity for frames without a rate; None: the same."""
     losses: dict[str, int] = field(default_factory=dict)
     """Frames that the counters of the device have in each trial."""
+    generator_percent: float = 0.0
+    """CPU use of the thread that sends from the left port."""
     now_ns: int = 10**9
     orders: list[contract.Trial] = field(default_factory=list)
 
@@ -65,7 +67,10 @@ class Bench:
             end_ns=start_ns + trial.duration_ns + trial.settle_ns,
             tester_faults=faults,
             streams=streams,
-            ports=[self._port(name, self._counted(dropped) if name == "left" else 0, through) for name in PORTS],
+            ports=[
+                self._port(name, self._counted(dropped) if name == "left" else 0, through, trial.duration_ns)
+                for name in PORTS
+            ],
             histograms=[_latencies(s.name, s.received) for s in streams if s.received],
         )
 
@@ -97,7 +102,7 @@ class Bench:
                 lateness_ns_max=0,
             )
 
-    def _port(self, name: str, dropped: int, through: float) -> packets.PortOutcome:
+    def _port(self, name: str, dropped: int, through: float, duration_ns: int) -> packets.PortOutcome:
         return packets.PortOutcome(
             name=name,
             tx_dropped=dropped,
@@ -106,7 +111,7 @@ class Bench:
             ring_dropped=self.ring_drops if name == "right" and through else 0,
             foreign=0,
             late=self.late if name == "right" and self.orders[:-1] and any(self.orders[-2].rates[:2]) else 0,
-            transmit_cpu_ns=0,
+            transmit_cpu_ns=round(duration_ns * self.generator_percent / 100) if name == "left" else 0,
             receive_cpu_ns=0,
         )
 

@@ -138,6 +138,31 @@ def test_bottleneck_follows_from_the_evidence(tmp_path: Path, rep: Rep, limiter:
     assert names == ({caveat} if caveat else set())
 
 
+@pytest.mark.parametrize(
+    ("busy", "generator", "full", "words"),
+    [
+        ({"0": 31.0, "1": 99.0}, 0.0, "one", ["CPU 1 with 99.0 %", "together are 65.0 %", "One CPU", "35 % of"]),
+        ({"0": 31.0, "1": 99.0}, 80.0, "one", ["One CPU", "generator uses 80.0 % of a CPU"]),
+        ({"0": 98.0, "1": 99.0}, 80.0, "all", ["CPU 1 with 99.0 %", "All CPUs are full next to"]),
+        ({"0": 30.0, "1": 50.0}, 0.0, "none", ["CPU 1 with 50.0 %", "No CPU is full next to this rate, and 60 % of"]),
+    ],
+)
+def test_finding_answers_whether_one_processor_is_full(
+    tmp_path: Path, busy: dict[str, float], generator: float, full: str, words: list[str]
+) -> None:
+    bench = Bench(100_000.0, generator_percent=generator)
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(bench, busy)]))
+    (point,), finding = summary["points"], summary["findings"][0]
+    found = finding["evidence"]["processors"]
+    assert (found["full"], found["busiest_cpu"]) == (full, "1")
+    assert found["generator_percent"] == pytest.approx(generator)
+    assert all(each in finding["text"] for each in words), finding["text"]
+    assert ("generator uses" in finding["text"]) is (full == "one" and generator > 50)
+    valid = [t["frames_per_s"] for t in point["trials"] if t["purpose"] == "search" and t["valid"]]
+    rate = point["metrics"]["frames_per_s"]["mean"]
+    assert found["frames_per_s"] == max(each for each in valid if abs(each - rate) <= 0.02 * rate)
+
+
 def shares_of(folder: Path, rep: Rep) -> dict[str, float]:
     """Place → share of the lost frames in the only point, in percent, if there are any."""
     (point,) = summary_of(folder, Pt({"frame": 64}, [rep]))["points"]
@@ -183,11 +208,13 @@ def test_losses_that_no_counter_has_are_the_rest_and_are_charged_to_the_device(t
 
 
 def test_cpu_of_a_trial_needs_samples_within_it(tmp_path: Path) -> None:
-    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0), sample_ns=400_000_000)]))["points"]
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0), sample_ns=400_000_000)]))
+    (point,) = summary["points"]
     searched = [trial for trial in point["trials"] if trial["purpose"] == "search"]
     assert {trial["machine_percent"] for trial in searched} == {None}
     assert all("4 are needed" in trial["cpu_missing"] for trial in searched)
     assert point["metrics"]["busiest_cpu_percent"]["mean"] is None
+    assert summary["findings"][0]["evidence"]["processors"] is None
     assert "cpu_not_sampled" in {c["caveat"] for c in point["caveats"]}
 
 

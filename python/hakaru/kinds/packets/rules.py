@@ -5,10 +5,10 @@ from __future__ import annotations
 from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.rules.processor import MACHINE_CPU
-from hakaru.analysis.rules.rule import Rule, Verdict, sentence
+from hakaru.analysis.rules.rule import Rule, Verdict
 from hakaru.kinds.packets.dialogue import TESTER_CAPS, CapReason
 from hakaru.search import Verdict as SearchVerdict
-from hakaru.wording import say, tenths
+from hakaru.wording import say
 
 CPU_FULL_PERCENT = 95.0
 GENERATOR_PERCENT = 50.0
@@ -65,15 +65,6 @@ def _in_device(evidence: Evidence) -> Verdict | None:
     return Verdict("in_device", percent=found.in_device_percent)
 
 
-def _input_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
-    found = evidence.forwarding
-    parts = [sentence(language, verdict)]
-    if found is not None and found.busiest_cpu_percent is not None:
-        busiest = {"cpu": found.busiest_cpu, "percent": tenths(found.busiest_cpu_percent, language)}
-        parts.append(say(language, "because.input_queue.cpu", busiest))
-    return parts
-
-
 TESTER = Rule(
     "tester",
     "test setup",
@@ -100,7 +91,6 @@ INPUT_QUEUE = Rule(
     "device",
     "At least half of the lost frames found a queue in front of the device full, and no processor is full.",
     _input_queue,
-    _input_words,
 )
 IN_DEVICE = Rule(
     "in_device",
@@ -108,6 +98,5 @@ IN_DEVICE = Rule(
     "At least half of the lost frames were dropped by the device, or no other counter has them, and no processor is "
     "full.",
     _in_device,
-    _input_words,
 )
 STAGES: Stages = ((TESTER,), (SEARCH_RANGE,), (MACHINE_CPU,), (ONE_CPU,), (INPUT_QUEUE,), (IN_DEVICE,))

@@ -1,6 +1,7 @@
 """Findings about packet forwarding.
 
-limiter   the rate of each point, and its bottleneck
+limiter   the rate of each point, its bottleneck, and whether one processor was full next to the
+          rate while others were idle
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from hakaru.analysis import sentences
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.rules.judge import words
 from hakaru.kinds.packets import names
+from hakaru.kinds.packets.analysis import processors
 from hakaru.kinds.packets.analysis.points import PacketsPoint
 from hakaru.wording import LANGUAGES, say
 
@@ -20,6 +22,7 @@ def of_run(points: list[PacketsPoint]) -> list[Finding]:
 
 def _limiter(point: PacketsPoint, several: bool) -> Finding:
     levels = dict(point.factors) if several else {}
+    used = processors.of_trials(point.trials, point.mean(names.RATE))
     text = {}
     for language in LANGUAGES:
         rate = point.mean(names.RATE)
@@ -27,6 +30,8 @@ def _limiter(point: PacketsPoint, several: bool) -> Finding:
             [] if rate is None else [say(language, "packets.rate", {"rate": rate, "mbit": point.mean("mbit_per_s")})]
         )
         parts += words(language, point.verdict, point.evidence)
+        parts += used.sentences(language) if used else []
         text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
     evidence = point.evidence.to_json() | {"resource": point.verdict.resource}
+    evidence["processors"] = used.to_json() if used else None
     return Finding("limiter", levels, text, point.verdict.limiter, evidence)

@@ -20,13 +20,12 @@ from hakaru.analysis.utilisation import Use, of_repetition
 from hakaru.caveats import Caveat
 from hakaru.kinds.packets import names
 from hakaru.kinds.packets.analysis import trials
+from hakaru.kinds.packets.analysis.processors import near
 from hakaru.kinds.packets.analysis.trials import Trial
 from hakaru.kinds.packets.load import PacketsLoad, load_at
 from hakaru.kinds.packets.rules import STAGES, is_of_tester
 from hakaru.search import Verdict
 
-NEAR = 0.02
-"""Distance from the result, as a share of it, of the trials whose CPU use is reported."""
 UNLOCATED_SHARE = 0.01
 """Share of the lost frames whose place may be unknown without a caveat."""
 VERDICT_ORDER = (
@@ -158,9 +157,9 @@ def _counts(own: list[Trial]) -> dict[str, float]:
 
 
 def _cpu_near(own: list[Trial], rate: float) -> dict[str, float]:
-    near = [t for t in own if t.purpose == "search" and t.is_valid and abs(t.frames_per_s - rate) <= NEAR * rate]
-    machine = [t.machine_percent for t in near if t.machine_percent is not None]
-    busiest = [t.busiest[1] for t in near if t.busiest is not None]
+    close = near(own, rate)
+    machine = [t.machine_percent for t in close if t.machine_percent is not None]
+    busiest = [t.busiest[1] for t in close if t.busiest is not None]
     mean = {name: float(np.mean(found)) if found else math.nan for name, found in (("m", machine), ("b", busiest))}
     return {"machine_percent": mean["m"], "busiest_cpu_percent": mean["b"]}
 
@@ -211,12 +210,10 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
         known = [share for share in shares if share is not None]
         return sum(known) if known else None
 
-    rate = mean(names.RATE)
-    near = [t for t in gathered.trials if t.purpose == "search" and t.is_valid]
-    near = [t for t in near if rate and abs(t.frames_per_s - rate) <= NEAR * rate]
+    close = near(gathered.trials, mean(names.RATE))
     used_by_cpu = {
-        cpu: float(np.mean([t.cpu_percent[cpu] for t in near if cpu in t.cpu_percent]))
-        for cpu in sorted({cpu for t in near for cpu in t.cpu_percent})
+        cpu: float(np.mean([t.cpu_percent[cpu] for t in close if cpu in t.cpu_percent]))
+        for cpu in sorted({cpu for t in close for cpu in t.cpu_percent})
     }
     busiest = max(used_by_cpu.items(), key=lambda item: item[1], default=None)
     mbit = mean("mbit_per_s")
@@ -229,7 +226,7 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
             tester_percent=mean("share_of_tester_percent"),
             busiest_cpu=busiest[0] if busiest else None,
             busiest_cpu_percent=busiest[1] if busiest else None,
-            generator_percent=float(np.mean([t.generator_percent for t in near])) if near else None,
+            generator_percent=float(np.mean([t.generator_percent for t in close])) if close else None,
             machine_percent=mean("machine_percent"),
             at_input_percent=together("input", "host"),
             # Neither the tester nor the path to the device counted the rest.
