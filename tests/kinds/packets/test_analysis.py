@@ -22,7 +22,7 @@ from hakaru.lab.plan import plan_lab
 from hakaru.report import charts
 from hakaru.store import Histograms, Samples
 from hakaru.study import load
-from hakaru.study.references import ValueReference
+from hakaru.study.references import RatioReference, ValueReference
 
 from tests.analysis.run_files import RepetitionData, repetition, write
 from tests.kinds.packets.simulated import NODE, Bench, run
@@ -121,6 +121,31 @@ def test_published_variation_is_that_of_the_published_trials() -> None:
     (row,) = (r for r in load("forwarding").study.reference if isinstance(r, ValueReference))
     assert (row.metric, row.published) == ("variation_percent", round(found.mean or 0.0, 1))
     assert (found.n, found.low, found.high) == (3, None, None)
+
+
+QUEUES = {
+    "queues-1-8-e1000": ("e1000", 1, 8),
+    "queues-1-8-virtio-net": ("virtio-net", 1, 8),
+    "queues-1-8-vhost-net": ("vhost-net", 1, 8),
+    "queues-1-4-vhost-net": ("vhost-net", 1, 4),
+    "queues-4-8-vhost-net": ("vhost-net", 4, 8),
+}
+"""Row of the study → driver and the two numbers of queues, on cores 4 and 6 in one direction."""
+
+
+def test_published_ratios_of_queues_are_those_of_the_published_table() -> None:
+    with (ROOT / "reference" / "iw-2011-forwarding-direction.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["vcpu_pin"], row["direction"]) == ("4+6", "uni")]
+    rates = {(row["guest_driver"], int(row["rss_queues"])): float(row["mean_fps"]) for row in rows}
+    published = {
+        row.id: row.published
+        for row in load("forwarding").study.reference
+        if isinstance(row, RatioReference) and row.id.startswith("queues-")
+    }
+    assert published == {
+        name: pytest.approx(rates[driver, of] / rates[driver, to], abs=0.0005)
+        for name, (driver, of, to) in QUEUES.items()
+    }
 
 
 @pytest.mark.parametrize(
