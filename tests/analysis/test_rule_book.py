@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 import pytest
 from hakaru.analysis.counters import Counters
@@ -15,7 +17,7 @@ WINDOW = (0, 2 * S)
 Row = tuple[str, str, str, str, float]
 
 
-def counters(*rows: Row, drive_interval_ns: int = S) -> Counters:
+def counters(*rows: Row, drive_interval_ns: int = S, guests: Collection[str] = ()) -> Counters:
     """Counters from rows of node, engine, entity, name and growth over two seconds. A gauge
     (`_now`) has its value all the time.
     """
@@ -24,7 +26,7 @@ def counters(*rows: Row, drive_interval_ns: int = S) -> Counters:
         for n, e, t, c, v in rows
         for at in range(0, 2 * S + 1, drive_interval_ns if t.startswith("drive/") else S)
     ]
-    return Counters.of_table(pa.Table.from_pylist(table))
+    return Counters.of_table(pa.Table.from_pylist(table), guests)
 
 
 def array(node: str, entity: str, **growth: float) -> list[Row]:
@@ -71,6 +73,26 @@ def test_gauges_of_a_hosts_disk_and_of_two_arrays_have_their_own_names() -> None
         "disk/sda/server": pytest.approx(20),
     }
     assert gauges["drive_busy_percent"] == {"disk/sda/server": pytest.approx(50)}
+
+
+def test_disk_of_a_guest_is_judged_by_its_response_time_and_its_queue_against_the_drives() -> None:
+    rows = [row for drive in range(4) for row in array("array", f"drive/0.{drive}", busy_ns=S, queue_ns=S)]
+    for node in ("server", "array"):
+        for name, growth in {"reads": 40, "busy_ns": 2 * S, "read_latency_ns_sum": 4 * S, "queue_ns": 20 * S}.items():
+            rows.append((node, "watch", "disk/sda", name, growth))
+        for name in ("writes", "write_latency_ns_sum"):
+            rows.append((node, "watch", "disk/sda", name, 0.0))
+    gauges = of_repetition(counters(*rows, guests=["server"]), WINDOW)
+    assert gauges["response_ms"] == {f"disk/sda/{node}": pytest.approx(100) for node in ("server", "array")}
+    # 10 requests at four drives. Those behind the disk of this machine are others.
+    assert gauges["queue_per_drive"] == {"disk/sda/server": pytest.approx(2.5)}
+    # A busy LU does not make its drives busy.
+    assert gauges["drive_busy_percent"] == {"disk/sda/array": pytest.approx(100)}
+    judged = {each.rule.rule: each for each in judge(BOOK, [gauges])}
+    assert (judged["queue_length"].device, judged["queue_length"].outcome) == ("disk/sda/server", "above")
+    # It may be on either of two groups.
+    rows += array("array", "drive/1.0", busy_ns=S, queue_ns=S)
+    assert "queue_per_drive" not in of_repetition(counters(*rows, guests=["server"]), WINDOW)
 
 
 def outcomes(gauges: GaugeValues) -> dict[str, tuple[str, str | None]]:

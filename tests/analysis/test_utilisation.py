@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 import pytest
 from hakaru.analysis import checks
 from hakaru.analysis.counters import Counters
-from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition, wire_bits
+from hakaru.analysis.utilisation import Nic, guest_percent, nics_of_lab, of_repetition, wire_bits
 
 S = 1_000_000_000
 
 
-def counters(*rows: tuple[str, str, str, str, float]) -> Counters:
+def counters(*rows: tuple[str, str, str, str, float], guests: Collection[str] = ()) -> Counters:
     """Counters from rows of node, engine, entity, name and growth over two seconds."""
     table = [
         {"node": n, "engine": e, "entity": t, "name": c, "at_ns": at, "value": v * at / (2 * S)}
         for n, e, t, c, v in rows
         for at in (0, 2 * S)
     ]
-    return Counters.of_table(pa.Table.from_pylist(table))
+    return Counters.of_table(pa.Table.from_pylist(table), guests)
 
 
 WINDOW = (0, 2 * S)
@@ -131,3 +133,23 @@ def test_time_that_a_hypervisor_took_is_the_share_of_one_machine() -> None:
     counted = of_two_machines(1.0, 1.0, stolen_s=0.1)
     (caveat,) = checks.machine(counted, WINDOW, {})
     assert caveat.name == "host_stolen" and caveat.values["percent"] == pytest.approx(5)
+
+
+def test_full_guest_is_neither_this_machine_nor_one_that_its_hypervisor_slows_down() -> None:
+    def of_machine(node: str, user_s: float, steal_s: float, idle_s: float) -> list[tuple[str, str, str, str, float]]:
+        seconds = {"user_ns": user_s, "steal_ns": steal_s, "idle_ns": idle_s}
+        return [(node, "watch", "machine", name, value * S) for name, value in seconds.items()]
+
+    rows = [*of_machine("array", 1.0, 0.0, 3.0), *of_machine("server", 1.5, 0.5, 0.0)]
+    # The load polls in the namespace of another node, so on this machine.
+    rows.append(("client", "initiator", "process", "busy_poll_ns", 0.2 * S))
+    counted = counters(*rows, guests=["server"])
+    used = of_repetition(counted, WINDOW, [])
+    assert {name: use.percent for name, use in used.items() if name.startswith("cpu/machine")} == {
+        "cpu/machine": pytest.approx(20)
+    }
+    assert list(checks.machine(counted, WINDOW, used)) == []
+    assert guest_percent(counted, WINDOW, "server") == pytest.approx(100)
+    # The same counters of a load host are those of a machine that is full.
+    (full, stolen) = checks.machine(counters(*rows), WINDOW, of_repetition(counters(*rows), WINDOW, []))
+    assert (full.name, stolen.name) == ("load_host_saturated", "host_stolen")

@@ -14,6 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hakaru.analysis import rule_book
+from hakaru.analysis.run_data import RunData
 from hakaru.errors import EnvironmentError_
 from hakaru.guest.image import Image, find_image
 from hakaru.store import RunReader
@@ -194,6 +196,38 @@ def test_cold_files_of_two_clients_come_from_the_lu(run: tuple[Path, Records]) -
     assert points["cold"]["metrics"]["controller_busy_percent"]["mean"] < 20
     assert points["smb"]["metrics"]["read_below_percent"]["mean"] < 50
     assert "cache_not_cold" not in {caveat["caveat"] for caveat in points["cold"]["caveats"]}
+
+
+def test_disks_and_memory_of_the_guest_are_counted_and_its_disks_are_judged(run: tuple[Path, Records]) -> None:
+    directory, records = run
+    (repetition,) = RunData.read(directory).repetitions(records["cold"]["point"])
+    counters, window = repetition.counters, repetition.window
+    disks = ("disk/sda", "disk/nbd0")
+    for disk in disks:
+        for name in ("reads", "read_bytes", "read_latency_ns_sum", "busy_ns", "queue_ns"):
+            series = counters.get("server", "watch", disk, name)
+            assert series is not None and series.increase(*window) > 0, (disk, name)
+    # The memory is that of the guest. This machine has counters of its own.
+    totals = {key.node: s for key, s in counters.select(entity="machine", name="mem_total_bytes_now")}
+    assert totals.keys() == {"server", "array"} and totals["server"].value[-1] <= 1 << 30
+    gauges = rule_book.of_repetition(counters, window)
+    devices = {f"{disk}/server" for disk in disks}
+    assert devices <= gauges["response_ms"].keys() and devices <= gauges["queue_per_drive"].keys()
+    points = {p["factors"]["case"]: p for p in json.loads((directory / "report" / "report.json").read_text())["points"]}
+    judged = {each["rule"]: each for each in points["cold"]["rule_book"]}
+    # The rule shows the slowest of all devices.
+    slowest = max(gauges["response_ms"][device] for device in devices)
+    assert (
+        judged["response_time"]["value"]["mean"]
+        >= slowest
+        == points["cold"]["metrics"]["guest_disk_response_ms"]["mean"]
+    )
+    assert "queue_length" in judged
+    metrics = points["smb"]["metrics"]
+    assert 0 < metrics["guest_percent"]["mean"] <= 100 and 0 < metrics["guest_available_mib"]["mean"] < 1024
+    assert metrics["guest_disk_queue"]["mean"] > 0 and metrics["guest_disk_busy_percent"]["mean"] > 0
+    # A full guest is not this machine.
+    assert {name for name in points["smb"]["utilisation"] if name.startswith("cpu/machine")} == {"cpu/machine"}
 
 
 def test_a_chain_of_btrfs_keeps_the_files_and_its_layers_agree(run: tuple[Path, Records]) -> None:

@@ -5,7 +5,7 @@ Only this module computes rates. All instants are nanoseconds of `CLOCK_MONOTONI
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -108,18 +108,21 @@ def common_window(window: tuple[int, int], series: Sequence[Series]) -> tuple[in
 
 
 class Counters:
-    """All counters of one repetition, by key."""
+    """All counters of one repetition, by key. `guests`: nodes whose place a guest took, so that the
+    counters of a machine that their watches report are those of the guest.
+    """
 
-    def __init__(self, series: dict[Key, Series]) -> None:
+    def __init__(self, series: dict[Key, Series], guests: Collection[str] = ()) -> None:
         self._series = series
+        self.guests = frozenset(guests)
 
     @classmethod
-    def of_table(cls, table: pa.Table) -> Counters:
+    def of_table(cls, table: pa.Table, guests: Collection[str] = ()) -> Counters:
         """Build from a table with the columns `node, engine, entity, name, at_ns, value`, in any
-        order of rows.
+        order of rows. `guests`: as of the class.
         """
         if table.num_rows == 0:
-            return cls({})
+            return cls({}, guests)
         columns = [table.column(c).combine_chunks().dictionary_encode() for c in Key._fields]
         codes = [np.asarray(c.indices) for c in columns]
         names = [c.dictionary.to_pylist() for c in columns]
@@ -131,7 +134,7 @@ class Counters:
         for rows in np.split(order, borders):
             key = Key(*(n[c[rows[0]]] for n, c in zip(names, codes, strict=True)))
             series[key] = Series(instants[rows].astype(np.int64), value[rows].astype(float))
-        return cls(series)
+        return cls(series, guests)
 
     def get(self, node: str, engine: str, entity: str, name: str) -> Series | None:
         """One counter, or None."""

@@ -165,6 +165,7 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
     window = (int(measure.get("start_ns") or 0), int(measure.get("end_ns") or 0))
     done = raw.get("status") == "done"
     caveats = [Caveat.from_json(c) for c in raw.get("caveats") or []]
+    guests = raw.get("guests") or {}
     return Repetition(
         point=point,
         number=number,
@@ -174,14 +175,12 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
         window=window,
         origin=str(raw.get("origin")),
         caveats=tuple(c for c in caveats if c is not None),
-        counters=Counters.of_table(reader.samples(point, number)) if done else Counters({}),
+        counters=Counters.of_table(reader.samples(point, number), guests) if done else Counters({}),
         histograms=reader.histograms(point, number) if done else pa.table({}),
         trials=raw.get("trials") or {},
         engines=tuple(e for e in raw.get("engines") or [] if isinstance(e, dict)),
-        kernel_initiators=tuple(
-            node for node, guest in (raw.get("guests") or {}).items() if guest.get("initiator") == "open-iscsi"
-        ),
         accelerators=_accelerators(raw),
+        kernel_initiators=tuple(node for node, guest in guests.items() if guest.get("initiator") == "open-iscsi"),
         chains=raw.get("chains") or {},
         events=tuple(raw.get("events") or ()),
     )

@@ -178,10 +178,20 @@ def _threads(counters: Counters, window: tuple[int, int], engine: str) -> dict[s
 
 
 def machines_of(counters: Counters) -> dict[str, str]:
-    """Node → the resource of the CPUs of its machine. Only one watch per machine reports them."""
+    """Node → the resource of the CPUs of its machine. Only one watch per machine reports them.
+
+    Guests are left out: the machine that runs them counts the time of their CPUs as its own.
+    """
     keys = counters.keys(engine="watch")
-    nodes = sorted({key.node for key in keys if key.entity == "machine" and key.name == "idle_ns"})
+    found = {key.node for key in keys if key.entity == "machine" and key.name == "idle_ns"}
+    nodes = sorted(found - counters.guests)
     return {node: MACHINE if len(nodes) == 1 else f"{MACHINE}/{node}" for node in nodes}
+
+
+def guest_percent(counters: Counters, window: tuple[int, int], node: str) -> float:
+    """Use of the CPUs of a guest, as its own kernel counts it; NaN without counters."""
+    busy, idle = (sum(_machine_rate(counters, window, node, kind) for kind in kinds) for kinds in (BUSY, IDLE))
+    return 100 * busy / (busy + idle) if busy + idle > 0 else math.nan
 
 
 def stolen_percent(counters: Counters, window: tuple[int, int], node: str) -> float:

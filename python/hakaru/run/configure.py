@@ -162,9 +162,9 @@ def watch_config(
     capture_file: Path | None = None,
     ports: Sequence[int] = (),
 ) -> contract.WatchConfig:
-    """Configuration of a watch. `machine`: it also reads the counters of the machine, as one of its
-    watches must. `at_array`: its node is that of an array, with an interval of its own, unless it
-    also reads the counters of the machine, which are those of its hosts.
+    """Configuration of a watch. `machine`: it also reads the counters of its machine or guest, as
+    one watch of each must. `at_array`: its node is that of an array, with an interval of its own,
+    unless it also reads the counters of the machine, which are those of its hosts.
 
     `tcp_file`: file for the TCP series of the connections of `ports`, if the study records one.
     `capture_file`: file for their packets, written in parts, if the study captures them.

@@ -229,8 +229,11 @@ class LabPlace:
 
     @property
     def machines(self) -> Sequence[str]:
-        """One node, because all are on this machine."""
-        return self.nodes[-1:]
+        """Every guest in the place of a node, and one node of this machine, on which the others
+        are.
+        """
+        guests = self.lab.load_guests.plugged if self.lab.has_load_guests else ()
+        return (*guests, *[node for node in self.nodes if node not in guests][-1:])
 
     clocks: Mapping[str, ClockRecord] = MappingProxyType({})
     """None: all nodes are on this machine. Guests describe their clocks themselves."""
@@ -261,8 +264,11 @@ class LabPlace:
         """Start a watch in the guest in the place of the node, or in the node's namespace, which
         all of the guest's frames pass.
         """
-        if config.capture is None and self.lab.has_load_guests and node in self.lab.load_guests.plugged:
-            return await self.lab.load_guests.start(node, config)
+        if self.lab.has_load_guests and node in self.lab.load_guests.plugged:
+            if config.capture is None:
+                return await self.lab.load_guests.start(node, config)
+            # Outside, it would read the counters of this machine, as another watch does.
+            config = config.model_copy(update={"machine": False})
         return await self.start(node, config)
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:

@@ -321,3 +321,36 @@ def test_counters_of_different_intervals_are_joined_on_one_clock(tmp_path: Path)
     assert isinstance(row, Row)
     shown = [(cell.text, cell.small) for cell in row.cells if isinstance(cell, Cell)]
     assert shown == [("13.2", "100.0"), ("3.9", "30.0")]
+
+
+def test_guest_of_a_chain_has_metrics_of_its_own(tmp_path: Path) -> None:
+    """The guest is full, and the machine that runs it, which the node `server` reports, is not."""
+    described = plan_lab(LabSpec.model_validate(LAB)).describe()
+    study = fields(lab=LAB, load=to(), factors=[{"disk_cache": ["none"]}])
+
+    def build_with_guest(factors: dict[str, Any], rep: Rep) -> RepetitionData:
+        content, samples, histograms = build(factors, rep)
+        for second in range(plain.SECONDS):
+            at, grown = plain.START + second * plain.SECOND, float(second * plain.SECOND)
+            available = {"mem_available_bytes_now": float((500 - second) * MIB)}
+            disk = {"reads": 10.0 * second, "read_latency_ns_sum": 0.6 * grown, "busy_ns": 0.6 * grown}
+            disk |= {"writes": 10.0 * second, "write_latency_ns_sum": 0.2 * grown, "queue_ns": 0.8 * grown}
+            guest = {"machine": {"user_ns": grown, "idle_ns": 0.0} | available, "disk/sda": disk}
+            guest["disk/nbd0"] = {name: 2 * value for name, value in disk.items()} | {"busy_ns": 0.9 * grown}
+            samples.add("guest", "watch", at, guest)
+        return content | {"guests": {"guest": {"initiator": "open-iscsi"}}}, samples, histograms
+
+    points = [Pt({"disk_cache": "none"}, [Rep(100.0)] * 3)]
+    (point,) = summarise(write(tmp_path, {"study": study, "lab": described}, points, build_with_guest))["points"]
+    mean = {name: estimate["mean"] for name, estimate in point["metrics"].items()}
+    assert mean["machine_percent"] == pytest.approx(plain.Rep(100.0).cpu)
+    assert mean["guest_percent"] == pytest.approx(100)
+    assert mean["guest_available_mib"] == pytest.approx(500 - (plain.SECONDS - 1))
+    assert mean["guest_disk_response_ms"] == pytest.approx(40)
+    assert mean["guest_disk_queue"] == pytest.approx(1.6)
+    assert mean["guest_disk_busy_percent"] == pytest.approx(90)
+    assert {"cpu/machine"} == {name for name in point["utilisation"] if name.startswith("cpu/machine")}
+    assert point["limiter"] != "machine_cpu"
+    assert not [caveat for caveat in point["caveats"] if "saturated" in caveat["caveat"]]
+    (judged,) = (each for each in point["rule_book"] if each["rule"] == "response_time")
+    assert judged["device"] in ("disk/sda/guest", "disk/nbd0/guest") and judged["outcome"] == "fine"

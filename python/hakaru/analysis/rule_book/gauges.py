@@ -1,7 +1,7 @@
 """Values that rules of thumb look at, from the counters of one repetition.
 
     response_ms              mean time of a request, with its time in the queue, ms
-    queue_per_drive          mean number of requests at a RAID group, per drive
+    queue_per_drive          mean number of requests at a RAID group or guest's disk, per drive
     drive_busy_percent       mean busy time of a RAID group's drives, %
     commands_per_drive       mean number of commands at the drive with the most (tags)
     write_waits_percent      writes that waited for space in the array's cache, %
@@ -10,7 +10,9 @@
 
 Devices are named as resources (`hakaru.analysis.utilisation`): `group/0`, `cache`, and
 `disk/sda/NODE`. The array's counters have all of them. A host's disks have only the response time
-and the busy time, because the drives behind them cannot be counted from the host.
+and the busy time, because the drives behind them cannot be counted from the host. A guest's disks
+are LUs or virtual, so they have no busy time of drives. They have the queue if all drives of the
+lab are in one group, which is then behind them.
 """
 
 from __future__ import annotations
@@ -106,8 +108,13 @@ def _mean(series: Series, window: Window) -> float:
 
 
 def _disks(counters: Counters, window: Window) -> _Found:
+    drives = _drives_of_single_group(counters)
     for key, busy in counters.select(engine="watch", entity="disk/", name="busy_ns"):
-        yield "drive_busy_percent", f"{key.entity}/{key.node}", busy.rate(*window) / 1e7
+        queue = counters.get(key.node, "watch", key.entity, "queue_ns")
+        if key.node not in counters.guests:
+            yield "drive_busy_percent", f"{key.entity}/{key.node}", busy.rate(*window) / 1e7
+        elif queue is not None and drives > 0:
+            yield "queue_per_drive", f"{key.entity}/{key.node}", queue.rate(*window) / 1e9 / drives
         completed, waited = 0.0, 0.0
         for operation in ("read", "write"):
             count = counters.get(key.node, "watch", key.entity, f"{operation}s")
@@ -117,3 +124,10 @@ def _disks(counters: Counters, window: Window) -> _Found:
                 waited += total.increase(*window)
         if completed > 0:
             yield "response_ms", f"{key.entity}/{key.node}", waited / completed / 1e6
+
+
+def _drives_of_single_group(counters: Counters) -> int:
+    """Number of drives of the only RAID group; 0 if there are several groups, or none."""
+    drives = {(key.node, key.entity) for key in counters.keys(engine="array") if key.entity.startswith("drive/")}
+    groups = {(node, entity.partition(".")[0]) for node, entity in drives}
+    return len(drives) if len(groups) == 1 else 0

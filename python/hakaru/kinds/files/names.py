@@ -105,6 +105,16 @@ HEADROOM = {"headroom_low": "", "headroom_high": ""}
 """Factors by which the load could grow until the drives are as busy as the rule book allows, by its
 lower and its upper limit.
 """
+GUEST = {
+    "guest_percent": "percent",
+    "guest_available_mib": "MiB",
+    "guest_disk_response_ms": "ms",
+    "guest_disk_queue": "",
+    "guest_disk_busy_percent": "percent",
+}
+"""Metrics of the guest of a chain, as its own kernel counts them; of several disks or guests, the
+worst value.
+"""
 COUNTERS = {
     "files_read_per_s": ("files_read",),
     "files_written_per_s": ("files_written",),
@@ -152,7 +162,9 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
     latencies = {latency(name, percentile): "ms" for name in timed(load) for percentile in PERCENTILES}
     if load.users is not None:
         latencies[ACHIEVED] = "percent"
-    below = {BUILD: "MB/s", RUN: "KiB"} | LU | GAUGES | PEAKS | CACHE | HEADROOM if load.to.chain is not None else {}
+    below: dict[str, str] = {}
+    if load.to.chain is not None:
+        below = {BUILD: "MB/s", RUN: "KiB"} | LU | GAUGES | PEAKS | CACHE | HEADROOM | GUEST
     below |= GROWTH if grows(load.events) else {}
     below |= EXTENSION if disk_sizes(load.events) else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}

@@ -147,8 +147,10 @@ def _cpu_wait(repetition: Repetition) -> float:
     """Time in which some process of this machine waited for a CPU (pressure stall information),
     percent.
     """
-    selected = repetition.counters.select(engine="watch", entity="machine", name="pressure_cpu_ns")
-    return next((series.rate(*repetition.window) / 1e7 for _, series in selected), NAN)
+    counters = repetition.counters
+    selected = counters.select(engine="watch", entity="machine", name="pressure_cpu_ns")
+    rates = (series.rate(*repetition.window) / 1e7 for key, series in selected if key.node not in counters.guests)
+    return next(rates, NAN)
 
 
 def _or_nan(value: float | None) -> float:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from hakaru import lost_packets
-from hakaru.analysis.counters import Counters, Series
+from hakaru.analysis.counters import Counters, Key, Series
 from hakaru.kinds.packets import names
 
 BUSY = ("user_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns")
@@ -182,7 +182,8 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> tuple[dict[str, float],
 
     Nothing is interpolated: a sample of before the trial would mix its use with that of a pause.
     """
-    processors = list(counters.select(engine="watch", entity="cpu/", name=BUSY[0]))
+    selected = counters.select(engine="watch", entity="cpu/", name=BUSY[0])
+    processors = [(key, series) for key, series in selected if key.node not in counters.guests]
     used: dict[str, float] = {}
     within: list[int] = []
     for key, series in processors:
@@ -191,12 +192,13 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> tuple[dict[str, float],
         if len(instants) < SAMPLES_MIN:
             continue
         inner = (int(instants[0]), int(instants[-1]))
-        busy, idle = (_rate(counters, inner, key.entity, parts) for parts in (BUSY, IDLE))
+        busy, idle = (_rate(counters, inner, key, parts) for parts in (BUSY, IDLE))
         if math.isfinite(busy + idle) and busy + idle > 0:
             used[key.entity.removeprefix("cpu/")] = 100.0 * busy / (busy + idle)
     return dict(sorted(used.items())), min(within, default=0)
 
 
-def _rate(counters: Counters, window: tuple[int, int], processor: str, parts: Sequence[str]) -> float:
-    rates = [counters.total_rate(window, engine="watch", entity=processor, name=name) for name in parts]
+def _rate(counters: Counters, window: tuple[int, int], processor: Key, parts: Sequence[str]) -> float:
+    found = [counters.get(processor.node, processor.engine, processor.entity, name) for name in parts]
+    rates = [series.rate(*window) for series in found if series is not None]
     return sum(rate for rate in rates if math.isfinite(rate)) if any(map(math.isfinite, rates)) else math.nan
