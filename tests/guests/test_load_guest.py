@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.analysis.counters import Counters
 from hakaru.guest.image import Image, find_image
 from hakaru.store import RunReader
 
@@ -121,6 +122,23 @@ def test_run_compares_the_initiators(hakaru: Hakaru, tmp_path: Path, image: Imag
         assert not names & {"bytes_not_conserved", "total_not_sum", "clock_stepped", "io_errors"}, names
     assert "open-iscsi" in pages_of(hakaru.only_run())["en"]
     assert guests_below(os.getpid()) == before
+
+
+@pytest.mark.parametrize("captures", [False, True], ids=["in-the-guest", "in-the-node"])
+def test_each_machine_is_read_by_one_watch(hakaru: Hakaru, tmp_path: Path, image: Image, captures: bool) -> None:
+    """A watch that captures frames is in the node, on the machine that another watch reads."""
+    needs_taps(image)
+    path = Path(study(tmp_path, ["hakaru-in-guest"]))
+    if captures:
+        path.write_text(path.read_text() + "watch: {capture: {at: hosts}}\n")
+    result = hakaru.run("run", str(path), "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    reader = RunReader(hakaru.only_run())
+    (record,) = reader.repetitions()
+    counters = Counters.of_table(reader.samples(record["point"], record["repetition"]))
+    totals = {key.node: s.value[-1] for key, s in counters.select(entity="machine", name="mem_total_bytes_now")}
+    assert totals.keys() == ({"array"} if captures else {"array", "host-1"})
+    assert captures or totals["host-1"] <= record["guests"]["host-1"]["memory_bytes"]
 
 
 def test_guest_that_is_killed_fails_its_point_alone(hakaru: Hakaru, tmp_path: Path, image: Image) -> None:
