@@ -41,7 +41,10 @@ class Processors:
     def sentences(self, language: str) -> list[str]:
         """The use, which of them are full, and whether the full one may be the generator's."""
         trial = self.trial
-        values = {"rate": trial.frames_per_s, "loss": 100 * trial.lost / trial.sent if trial.sent else 0.0}
+        values: dict[str, Any] = {
+            "rate": trial.frames_per_s,
+            "loss": 100 * trial.lost / trial.sent if trial.sent else 0.0,
+        }
         values |= {"cpu": self.cpu, "busiest": tenths(self.cpu_percent, language)}
         values |= {"machine": tenths(self.machine_percent, language)}
         idle = {"idle": round(100 - self.machine_percent)}
