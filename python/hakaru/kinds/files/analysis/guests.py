@@ -29,7 +29,7 @@ def of_repetition(repetition: Repetition) -> dict[str, float]:
     response = rule_book.of_repetition(counters, window).get("response_ms", {})
     return {
         "guest_percent": _highest(guest_percent(counters, window, node) for node in counters.guests),
-        "guest_available_mib": -_highest(-each for each in least) / (1 << 20),
+        "guest_available_mib": min(filter(math.isfinite, least), default=math.nan) / (1 << 20),
         "guest_disk_response_ms": _highest(
             ms for disk, ms in response.items() if disk.startswith(DISK) and disk.rpartition("/")[2] in counters.guests
         ),
