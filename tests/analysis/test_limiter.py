@@ -90,6 +90,23 @@ def test_limiter_without_measured_utilisation_is_undetermined(tmp_path: Path) ->
     assert finding["evidence"]["reason"] == "not_watched"
 
 
+def test_device_that_is_full_only_below_the_peak_is_not_the_limiter(tmp_path: Path) -> None:
+    # The controller stands for the link of the one VM: with more VMs, others carry the data, too.
+    finding = limiter(
+        run(
+            tmp_path,
+            (1, rep(1000, busy={"controller": 0.99, "drive/0.0": 0.6})),
+            (4, rep(2000, busy={"controller": 0.87, "drive/0.0": 0.985})),
+            (8, rep(1500, busy={"controller": 0.80, "drive/0.0": 0.99})),
+        )
+    )
+    assert finding["limiter"] == "drives"
+    assert finding["evidence"]["reached_at"] == 4
+    other = tmp_path / "other"
+    rises = (1, rep(1000, busy={"controller": 0.99})), (4, rep(2000, busy={"controller": 0.9}))
+    assert limiter(run(other, *rises))["limiter"] == "undetermined"
+
+
 def test_device_that_fills_beyond_the_peak_is_the_limiter(tmp_path: Path) -> None:
     finding = limiter(
         run(

@@ -1,11 +1,12 @@
 """The bottleneck of a sweep: the resource that reached its limit first as the load grew, determined
 from the verdicts on its points.
 
-The rule (docs/methodology/limiter.md) examines the points up to the end of the range within 5 % of
-the peak. Of the devices and links at their limit there, it names the one that reached it at the
-lowest level; in a tie, the one closest to its limit at the peak. If there is none, it takes the
-verdict of the peak: a stall, R2Ts, the test setup. If the peak has none either, it examines the
-rest of the sweep for devices and links alone.
+The rule (docs/methodology/limiter.md) examines the points within 5 % of the peak. Of the devices and
+links at their limit there, it names the one that reached it at the lowest level; in a tie, the one
+closest to its limit at the peak. One that was at its limit only below this range does not limit the
+peak: a link that is full with one VM is not with several, if they use others as well. If there is
+none, it takes the verdict of the peak: a stall, R2Ts, the test setup. If the peak has none either,
+it examines the rest of the sweep for devices and links alone.
 """
 
 from __future__ import annotations
@@ -83,13 +84,13 @@ def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
     peak, near = sweep.peak(), sweep.near_peak()
     if peak is None:
         return SweepVerdict(Verdict(UNDETERMINED, values={"reason": "no_points"}), Evidence(None, {}), None, {})
-    last = sweep.level(near[-1])
+    first, last = sweep.level(near[0]), sweep.level(near[-1])
     # As at a point, the emulated network comes first, because no other rule accounts for its effect
     # on a number.
     test_setup = peak.verdict if peak.verdict.limiter == "fabric" else None
-    capacity = None if test_setup else _earliest(stages, sweep, peak, last)
+    capacity = None if test_setup else _earliest(stages, sweep, peak, first, last)
     verdict = test_setup or capacity or (peak.verdict if peak.verdict.limiter != UNDETERMINED else None)
-    verdict = verdict or _earliest(stages, sweep, peak, math.inf) or peak.verdict
+    verdict = verdict or _earliest(stages, sweep, peak, first, math.inf) or peak.verdict
     resource = verdict.resource
     at_peak = _at_peak(stages, peak, verdict)
     return SweepVerdict(
@@ -101,18 +102,21 @@ def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
     )
 
 
-def _earliest(stages: Stages, sweep: Sweep, peak: Point, last_level: float) -> Verdict | None:
-    """The verdict on the device or link that reached its limit at the lowest level up to
-    `last_level`.
+def _earliest(stages: Stages, sweep: Sweep, peak: Point, first: float, last: float) -> Verdict | None:
+    """The verdict on the device or link that reached its limit at the lowest level, of those at
+    their limit at a level from `first` to `last`.
     """
+    inside = [point for point in sweep.points if first <= sweep.level(point) <= last]
+    limiting = {verdict.limiter for point in inside for verdict in all_holding(stages, point.evidence)}
     reached: list[tuple[float, float, int, Verdict]] = []
     for point in sweep.points:
-        if sweep.level(point) > last_level:
+        if sweep.level(point) > last:
             continue
         for place, verdict in enumerate(all_holding(stages, point.evidence)):
             known = {v.limiter for _, _, _, v in reached}
-            if verdict.rule is not None and verdict.rule.is_capacity and verdict.limiter not in known:
-                reached.append((sweep.level(point), -_at_peak(stages, peak, verdict).fill, place, verdict))
+            if verdict.rule is None or not verdict.rule.is_capacity or verdict.limiter not in limiting - known:
+                continue
+            reached.append((sweep.level(point), -_at_peak(stages, peak, verdict).fill, place, verdict))
     return min(reached, key=lambda entry: entry[:3])[3] if reached else None
 
 
