@@ -11,7 +11,7 @@ from hakaru.tune.advice import Block, Names, blocks
 from hakaru.tune.closed_form import suggest
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import AUTO, Machine, Settings, changed, settle, space_of
-from hakaru.tune.start import TODAY
+from hakaru.tune.start import TODAY, peer_from
 
 from tests.peers.tgt import tgt
 
@@ -45,6 +45,14 @@ def test_text_matches_the_golden_file(name: str) -> None:
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(text)
     assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("level", ["tuned", "guest-tuned"])
+def test_long_distance_uses_the_settings_that_the_closed_forms_advise(level: str) -> None:
+    conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", 1)
+    space = space_of(conditions, TODAY, MACHINE, lab=True)
+    study = peer_from(f"long-distance:initiator={level}", conditions, space, MACHINE, lab=True)
+    assert study == suggest(conditions, space, MACHINE)
 
 
 def test_unchanged_settings_need_no_text() -> None:
