@@ -12,6 +12,7 @@ from typing import Any
 from hakaru.guest.accelerator import find_accelerator
 from hakaru.guest.image import Image
 from hakaru.guest.machine import Guest, GuestSpec
+from hakaru.guest.open_iscsi import OpenIscsi
 
 from tests.guests.disk import open_iscsi
 from tests.peers.array import TARGET_NAME, array
@@ -40,6 +41,7 @@ class Library:
     """The library as the guest sees it."""
 
     guest: Guest
+    initiator: OpenIscsi
     changer: str
 
     async def run(self, script: str, *, timeout_s: float = 120.0) -> str:
@@ -80,7 +82,7 @@ async def library_in(image: Image, config: dict[str, Any]) -> AsyncIterator[Libr
             async with open_iscsi(guest) as initiator:
                 session = await initiator.log_in(storage.portal, TARGET_NAME)
                 changer = (await guest.run(FIND_CHANGER)).strip()
-                yield Library(guest, changer)
+                yield Library(guest, initiator, changer)
                 await session.log_out()
         values = storage.engine.stop()
         assert (values["protocol_errors"], values["rejects"]) == (0, 0)
