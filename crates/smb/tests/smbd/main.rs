@@ -1,6 +1,7 @@
 //! The client against a real server: smbd of Samba.
 mod client;
 mod file_run;
+mod peer;
 mod server;
 mod steps;
 
