@@ -32,6 +32,7 @@ from packets import PacketsBench
 from peers import Load, Pattern, Portal
 from smb import SmbBench
 from storage import StorageBench
+from trees import TreesBench
 from vhost_user import VhostUserBench
 from watch import WatchBench
 
@@ -62,9 +63,10 @@ PARTS = (
     "guest_forwarding",
     "smb_read",
     "smb_write",
+    "tree_build",
 )
 """Methods of `Bench` and of the classes in `storage`, `fabric`, `watch`, `packets`,
-`vhost_user` and `smb`, in table order.
+`vhost_user`, `smb` and `trees`, in table order.
 """
 
 
@@ -293,9 +295,10 @@ def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
         packets = PacketsBench(bench.binary, a.rounds, a.seconds)
         nics = VhostUserBench(bench.binary, a.rounds, a.seconds)
         smb = SmbBench(bench.binary, a.rounds)
+        trees = TreesBench(a.rounds, Path(lus))
         for name in (name for name in PARTS if a.only in name):
             print(f"{name} …", file=sys.stderr, flush=True)
-            owner = next(o for o in (bench, storage, fabric, watch, packets, nics, smb) if hasattr(o, name))
+            owner = next(o for o in (bench, storage, fabric, watch, packets, nics, smb, trees) if hasattr(o, name))
             try:
                 figures += getattr(owner, name)()
             except Exception as error:  # Figures that were already measured are printed.
