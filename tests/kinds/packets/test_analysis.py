@@ -108,6 +108,30 @@ def test_rate_losses_delay_and_cpu_of_a_point(tmp_path: Path) -> None:
     assert "CPU 1 is 99.0 % busy" in finding["text"] and "CPU 1" in finding["text_ja"]
 
 
+def test_nics_of_guests_are_compared_and_lower_bounds_are_not(tmp_path: Path) -> None:
+    def point(nic: str, *benches: Bench, **search: Any) -> Pt:
+        return Pt({"frame": 64, "nic": nic}, [Rep(bench, search=search) for bench in benches])
+
+    summary = summary_of(
+        tmp_path,
+        point("virtio-net", *map(Bench, (59_500.0, 60_000.0, 60_500.0))),
+        point("e1000", *map(Bench, (19_900.0, 20_000.0, 20_100.0))),
+        point("vhost-net", Bench(1e7), highest=50_000.0),
+        lab={"hosts": ["generator"], "device": {"forwards": "guest"}},
+        variables={"frame": {"sets": ["load.frame"]}, "nic": {"sets": ["lab.device.guest.nic.model"]}},
+        factors=[{"frame": [64], "nic": ["virtio-net", "e1000", "vhost-net"]}],
+    )
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    (finding,) = [f for f in summary["findings"] if f["kind"] == "nics"]
+    evidence = finding["evidence"]
+    assert (finding["where"], evidence["base"]) == ({"frame": 64}, "e1000")
+    assert set(evidence["ratio"]) == {"virtio-net"} and evidence["search"]["vhost-net"] == "at least"
+    ratio = evidence["ratio"]["virtio-net"]
+    assert ratio["mean"] == pytest.approx(3, rel=0.02) and ratio["low"] < ratio["mean"] < ratio["high"]
+    assert "With e1000," in finding["text"] and "With vhost-net, at least" in finding["text"]
+    assert "virtio-net" in finding["text_ja"] and "倍" in finding["text_ja"]
+
+
 def test_single_repetition_has_no_variation(tmp_path: Path) -> None:
     (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0))]))["points"]
     assert point["metrics"]["frames_per_s"]["mean"] is not None
