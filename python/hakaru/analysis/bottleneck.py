@@ -1,12 +1,12 @@
 """The bottleneck of a sweep: the resource that reached its limit first as the load grew, determined
 from the verdicts on its points.
 
-The rule (docs/methodology/limiter.md) examines the points within 5 % of the peak. Of the devices and
-links at their limit there, it names the one that reached it at the lowest level; in a tie, the one
-closest to its limit at the peak. One that was at its limit only below this range does not limit the
-peak: a link that is full with one VM is not with several, if they use others as well. If there is
-none, it takes the verdict of the peak: a stall, R2Ts, the test setup. If the peak has none either,
-it examines the rest of the sweep for devices and links alone.
+The rule (docs/methodology/limiter.md) examines the points within 5 % of the peak. Of the devices
+and links at their limit there, it names the one that reached it at the lowest level; in a tie, the
+one closest to its limit at the peak. One that was at its limit only below this range does not limit
+the peak: a link that is full with one VM is not with several, if they use others as well. If there
+is none, it takes the verdict of the peak: a stall, R2Ts, the test setup. If the peak has none
+either, it examines the rest of the sweep for devices and links alone.
 """
 
 from __future__ import annotations
