@@ -259,6 +259,7 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
                 sizes=[contract.FrameSize(bytes=64, weight=7), contract.FrameSize(bytes=1518)],
             )
         ],
+        avoid_processors=[1],
     ),
     contract.WatchConfig(machine=True),
     contract.WatchConfig(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hakaru.errors import LostError
 from hakaru.guest.facts import collect_facts
-from hakaru.guest.image import Image
+from hakaru.guest.image import Image, cache_folder, find_image
 from hakaru.guest.machine import Guest, GuestSpec
 from hakaru.guest.nic import Nic
 from hakaru.guest.requirements import Accelerator, requirements
@@ -98,6 +98,28 @@ def test_frames_to_a_guest_go_into_its_memory(hakaru: Hakaru, tmp_path: Path, im
     lost = [place for trial in record["trials"]["log"] for place, n in trial["device_losses"].items() if n]
     # More frames than an emulated guest has buffers for, as the first trial through it sends.
     assert "input/guest-left" in lost or record["device"]["accelerator"] == "kvm"
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_frames_reach_guests_through_macvtaps(hakaru: Hakaru, tmp_path: Path, image: Image, parallel: int) -> None:
+    refusal = requirements(Nic(model="macvtap"), image.recipe, collect_facts(Accelerator("tcg")))
+    if refusal is not None:
+        pytest.skip(refusal.reason)
+    path = study(tmp_path / "study", ["macvtap"], parallel=parallel)
+    result = hakaru.run("run", str(path), "--json", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert record["status"] == "done", record["error"]
+    searched = [trial for trial in record["trials"]["log"] if trial["purpose"] == "search"]
+    received: dict[str, int] = {}
+    for trial in searched:
+        for stream in trial["streams"]:
+            assert stream["sent"] == stream["received"] + stream["lost"]
+            received[stream["name"]] = received.get(stream["name"], 0) + stream["received"]
+    forward = ["forward"] if parallel == 1 else ["forward-1", "forward-2"]
+    assert all(received[name] > 0 for name in forward), received
+    places = {place for trial in record["trials"]["log"] for place in trial["device_losses"]}
+    assert not any(place.startswith("host/br-") for place in places), places
 
 
 def test_frames_for_which_a_guest_has_no_buffer_are_located_to_the_frame(image: Image) -> None:
@@ -200,6 +222,60 @@ def test_guest_that_is_killed_is_marked_and_leaves_nothing(
     (record,) = RunReader(hakaru.only_run()).repetitions()
     assert record["status"] == "failed" and "was lost: QEMU was ended by SIGKILL" in record["error"]
     assert guests_below(process.pid) == []
+
+
+def test_guest_that_cannot_boot_and_one_without_a_driver_are_marked_and_the_study_continues(
+    hakaru: Hakaru, tmp_path: Path, image: Image
+) -> None:
+    needs_taps(image)
+    cache = with_a_broken_image(tmp_path / "cache")
+    levels = {
+        "works": {"lab.device.guest.image": "cloud"},
+        "does-not-boot": {"lab.device.guest.image": "generic"},
+        "has-no-driver": {"lab.device.guest.image": "cloud", "lab.device.guest.nic.model": "e1000"},
+    }
+    device = {"name": "router", "forwards": "guest", "guest": {"cpus": 1}}
+    lab = {"hosts": ["generator"], "device": device}
+    # The guest that works is the last one.
+    factors = [{"guest": ["does-not-boot", "has-no-driver", "works"]}]
+    path = written(tmp_path / "study", lab=lab, load=SLOW, variables={"guest": levels}, factors=factors)
+    before = guests_below(os.getpid())
+    done = subprocess.run(
+        hakaru.command("run", path, "--json", "--report", "none"),
+        capture_output=True,
+        text=True,
+        env={**hakaru.environment(), "XDG_CACHE_HOME": str(cache)},
+        check=False,
+    )
+    records = {r["factors"]["guest"]: r for r in RunReader(hakaru.only_run()).repetitions()}
+    assert {name: record["status"] for name, record in records.items()} == {
+        "works": "done",
+        "does-not-boot": "failed",
+        "has-no-driver": "failed",
+    }, done.stderr
+    assert "before its boot" in records["does-not-boot"]["error"]
+    assert "e1000" in records["has-no-driver"]["error"] and "driver" in records["has-no-driver"]["error"]
+    assert guests_below(os.getpid()) == before
+
+
+def with_a_broken_image(cache: Path) -> Path:
+    """Make a cache in which the generic image has a damaged initramfs. The verdict about KVM is
+    kept.
+    """
+    images = cache / "hakaru" / "guest"
+    images.mkdir(parents=True)
+    for name in ("cloud", "generic"):
+        found = find_image(name).initramfs.parent
+        (images / found.name).mkdir()
+        for file in found.iterdir():
+            (images / found.name / file.name).symlink_to(file)
+    (broken,) = images.glob("generic-*/initramfs")
+    broken.unlink()
+    broken.write_bytes(b"this is no archive")
+    verdict = cache_folder().with_name("accelerator.json")
+    if verdict.exists():
+        (cache / "hakaru" / verdict.name).write_text(verdict.read_text())
+    return cache
 
 
 def test_guest_whose_processors_stand_still_is_noticed(

@@ -66,6 +66,16 @@ def test_guest_forwards_between_two_e1000_nics(image: Image) -> None:
     assert {"scsi_dh_alua", "dm_multipath", "ext4"} <= set(result["modules"].split())
 
 
+@pytest.mark.parametrize("model", ["e1000e", "igb", "rtl8139"])
+def test_guest_forwards_between_two_other_nics(image: Image, model: str) -> None:
+    """Skips where QEMU lacks the NIC: igb came with QEMU 8.0."""
+    find_image("generic")
+    result = forward("generic", {"model": model})
+    check(result)
+    driver = {"rtl8139": "8139cp"}.get(model, model)
+    assert f"driver: {driver}\n" in result["driver"]
+
+
 def test_missing_driver_is_named_when_the_guest_has_booted(image: Image) -> None:
     if requirements(Nic(), image.recipe, collect_facts(Accelerator("tcg"))) is not None:
         pytest.skip("TAPs cannot be opened here")

@@ -109,6 +109,17 @@ def test_guest_with_ports_in_its_memory_has_a_fabric_instead_of_bridges() -> Non
     assert restored.device == device
 
 
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_guests_on_macvtaps_need_no_bridge(parallel: int) -> None:
+    guest = {"nic": {"model": "macvtap"}, "parallel": parallel}
+    built = plan(lab("guest", mtu=9000) | {"device": {"forwards": "guest", "guest": guest}})
+    device = built.device
+    assert device is not None and device.on_macvtaps and not device.in_memory and built.fabric_node is None
+    assert not any(isinstance(action, planned.CreateBridge) for action in built.actions)
+    with pytest.raises(ValueError, match="no cable for a macvtap is between two guests"):
+        chain(2, model="macvtap")
+
+
 def chain(length: int, **nic: str) -> LabPlan:
     guest = {"chain": length, "nic": {"model": "virtio-net", **nic}}
     return plan(lab("guest") | {"device": {"name": "router", "forwards": "guest", "guest": guest}})
@@ -245,12 +256,19 @@ def test_chain_without_guests_or_with_too_many_is_refused(length: int) -> None:
         ({"model": "vhost-user", "queues": 2}, "has one pair of queues"),
         ({"model": "vhost-user", "rx_ring": 128}, "cannot have 128 descriptors"),
         ({"model": "vhost-user"}, "without the network backend `vhost-user`"),
-        ({"model": "macvtap"}, "the lab has no macvtap"),
+        ({"model": "macvtap"}, "only root may open"),
     ],
 )
 def test_machine_that_cannot_run_the_guest_is_told_the_reason(nic: dict[str, Any], problem: str) -> None:
     netdevs = frozenset({"tap"} if "without" in problem else {"tap", "vhost-user"})
-    facts = Facts((10, 0, 2), frozenset({"virtio-net-pci"}), netdevs, Accelerator("kvm"), tun="no /dev/net/tun")
+    facts = Facts(
+        (10, 0, 2),
+        frozenset({"virtio-net-pci"}),
+        netdevs,
+        Accelerator("kvm"),
+        tun="no /dev/net/tun",
+        macvtap="only root may open it",
+    )
     refusal = GuestDeviceSpec.model_validate({"nic": nic}).refusal(facts)
     assert refusal is not None and problem in refusal.reason and refusal.hint
     complete = replace(facts, netdevs=frozenset({"vhost-user"}))

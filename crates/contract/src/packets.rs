@@ -22,6 +22,9 @@ pub struct PacketsConfig {
     /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
     #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
+    /// Processors that the engine leaves to the device, unless it may use no others. Default: none.
+    #[serde(default)]
+    pub avoid_processors: Vec<u32>,
 }
 
 /// A port of the generator.

@@ -265,6 +265,7 @@ mod tests {
             transmit: hakaru_contract::TransmitMethod::Auto,
             receive: hakaru_contract::ReceiveMethod::Auto,
             sample_interval_ms: 1000,
+            avoid_processors: Vec::new(),
         }
     }
 

@@ -37,6 +37,7 @@ fn plan(flows: u16) -> Plan {
         transmit: TransmitMethod::Auto,
         receive: ReceiveMethod::Auto,
         sample_interval_ms: 1000,
+        avoid_processors: Vec::new(),
     };
     Plan::new(&config).unwrap()
 }

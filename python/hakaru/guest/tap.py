@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import socket
 import struct
 from pathlib import Path
 from types import TracebackType
@@ -87,23 +86,15 @@ def open_tap(interface: str, *, queues: int = 1, device: Path = DEVICE) -> Tap:
     return Tap(interface, tuple(descriptors))
 
 
-def open_macvtap(interface: str, *, queues: int = 1) -> Tap:
-    """Open an existing macvtap interface, whose device `/dev/tapN` only root may open by default.
-
-    Raises EnvironmentError_ if there is no such interface or no permission.
-    """
-    try:
-        index = socket.if_nametoindex(interface)
-    except OSError as error:
-        raise EnvironmentError_(f"there is no interface {interface}: {error.strerror}", "create it first") from error
-    device = Path(f"/dev/tap{index}")
+def open_macvtap(interface: str, device: Path, *, queues: int = 1) -> Tap:
+    """Open a macvtap through its device node. Raises EnvironmentError_ if it cannot be opened."""
     descriptors: list[int] = []
     try:
         descriptors.extend(os.open(device, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK) for _ in range(queues))
     except OSError as error:
         Tap(interface, tuple(descriptors)).close()
         raise EnvironmentError_(
-            f"{device} of the macvtap {interface} cannot be opened: {error.strerror}",
+            f"the device of the macvtap {interface} cannot be opened: {error.strerror}",
             "run as root, or use `virtio-net`",
         ) from error
     return Tap(interface, tuple(descriptors))

@@ -29,6 +29,11 @@ def test_streams_of_one_guest_have_the_names_of_their_directions() -> None:
     assert names == ["forward", "backward", "loop-forward", "loop-backward"]
 
 
+@pytest.mark.parametrize(("pinning", "avoided"), [({}, []), ({"vcpus": [3, 2, 3], "others": [0]}, [0, 2, 3])])
+def test_tester_avoids_the_processors_that_the_guest_is_pinned_to(pinning: dict[str, Any], avoided: list[int]) -> None:
+    assert packets_config(load("one"), device(pinning=pinning), 100).avoid_processors == avoided
+
+
 @pytest.mark.parametrize("direction", ["one", "both"])
 @pytest.mark.parametrize("number", [1, 2, 8])
 def test_every_guest_side_by_side_gets_an_equal_share_of_each_direction(direction: str, number: int) -> None:

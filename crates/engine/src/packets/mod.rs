@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 
 use hakaru_contract::PacketsConfig;
 use hakaru_packets::Plan;
-use hakaru_runtime::process::entropy;
+use hakaru_runtime::process::{avoid_processors, entropy};
 use hakaru_runtime::{Reactor, Token, Waiter, Waker, clock};
 use serde_json::json;
 
@@ -45,6 +45,11 @@ pub fn run(
 ) -> Result<(), Failure> {
     let plan = Plan::new(config).map_err(|error| Failure::usage(&error, &error.hint))?;
     let mut samples = Schedule::new(config.sample_interval_ms)?;
+    // Before the threads of the ports exist, which inherit it.
+    avoid_processors(&config.avoid_processors).or_environment(
+        "leave processors to the device",
+        "leave out the pinning of the guest",
+    )?;
     let waker = Waker::new(reactor, REPORTS).or_environment(
         "create an event descriptor",
         "raise the limit of open files",

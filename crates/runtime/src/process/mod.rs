@@ -278,6 +278,25 @@ pub fn on_cpu<T>(cpu: u32, work: impl FnOnce() -> T) -> io::Result<T> {
     Ok(done)
 }
 
+/// Moves the calling thread, and the threads that it spawns later, away from `processors`. Does
+/// nothing if it may use no others. Returns whether it has moved.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn avoid_processors(processors: &[u32]) -> io::Result<bool> {
+    let mut others = sched_getaffinity(None)?;
+    for cpu in processors.iter().map(|&cpu| cpu as usize) {
+        if cpu < CpuSet::MAX_CPU {
+            others.unset(cpu);
+        }
+    }
+    if processors.is_empty() || others.count() == 0 {
+        return Ok(false);
+    }
+    sched_setaffinity(None, &others)?;
+    Ok(true)
+}
+
 /// The CPU clock of one thread. Any thread may read it.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadCpuClock(libc::clockid_t);
@@ -337,6 +356,30 @@ mod tests {
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
         assert!(open >= 100 && connections_possible(0) <= before.saturating_sub(100 - 64));
         drop(files);
+    }
+
+    #[test]
+    fn threads_leave_processors_unless_they_may_use_no_others() {
+        let allowed_cpus = || {
+            let set = sched_getaffinity(None).expect("the set of this thread");
+            let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
+            cpus.map(|cpu| cpu as u32).collect::<Vec<_>>()
+        };
+        // In a thread of its own, because others of this process are not meant.
+        std::thread::spawn(move || {
+            let all = allowed_cpus();
+            assert!(!avoid_processors(&[]).unwrap() && !avoid_processors(&all).unwrap());
+            assert_eq!(allowed_cpus(), all);
+            let moved = avoid_processors(&[all[0], u32::MAX]).unwrap();
+            assert_eq!(moved, all.len() > 1);
+            if moved {
+                assert_eq!(allowed_cpus(), all[1..]);
+                let inherited = std::thread::spawn(allowed_cpus).join().unwrap();
+                assert_eq!(inherited, all[1..]);
+            }
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -50,6 +50,7 @@ class PacketsConfig(Message):
     transmit: Literal["auto", "af_xdp", "sendmmsg"] = "auto"
     receive: Literal["auto", "tpacket_v3"] = "auto"
     sample_interval_ms: int = 1000
+    avoid_processors: list[int] = []
 
 
 class TesterFault(Message):

@@ -30,7 +30,16 @@ def packets_config(load: PacketsLoad, device: Device, sample_interval_ms: int) -
         ],
         transmit=load.transmit,
         sample_interval_ms=sample_interval_ms,
+        avoid_processors=_processors_of(device),
     )
+
+
+def _processors_of(device: Device) -> list[int]:
+    """Processors that a guest is pinned to. A generator beside it would send late, and the guest
+    would forward less.
+    """
+    pinning = device.guest.pinning if device.guest is not None else None
+    return sorted({*pinning.vcpus, *pinning.others}) if pinning is not None else []
 
 
 def port_names(device: Device) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
     cable ── bridge ── TAP ── NIC [guest] NIC ── TAP ── bridge ── cable
     cable ──── fabric ─────── NIC [guest] NIC ────────── fabric ── cable    (vhost-user)
+    cable ──── macvtap ────── NIC [guest] NIC ───────── macvtap ── cable
 
 Bridges and switches must know where guests side by side and the tester are. Otherwise, they would
 send frames to all of them, because frames of one direction never show it. A bridge gets a static
@@ -32,9 +33,10 @@ from hakaru.guest.requirements import Facts, vectors_of
 from hakaru.guest.tap import Tap, open_tap
 from hakaru.lab.build.apply import Namespaces
 from hakaru.lab.build.guest_ports import GuestPorts
+from hakaru.lab.build.macvtap import Mode, add_macvtap
 from hakaru.lab.model.device import GuestDeviceSpec
 from hakaru.lab.plan.device import Device
-from hakaru.lab.plan.device_guests import DeviceGuest, device_guests
+from hakaru.lab.plan.device_guests import DeviceGuest, GuestPort, device_guests
 
 _CARRIER_WAITS, _CARRIER_WAIT_US = 500, 20_000
 _EXPERIMENTAL = b"\x88\xb5"
@@ -58,7 +60,7 @@ async def boot_device(device: Device, namespaces: Namespaces, mtu: int) -> list[
         if refusal is not None:
             raise DeviceError(f"no guest with {device.guest.nic.model}: {refusal.reason}", refusal.hint)
         place = _Place(device, namespaces, mtu, image, facts)
-        if device.ways > 1:
+        if device.ways > 1 and not device.on_macvtaps:
             await asyncio.to_thread(_introduce_tester, device, namespaces)
         for planned in device_guests(device):
             guests.append(await _boot(place, device.guest, planned))
@@ -121,8 +123,8 @@ async def _boot(place: _Place, spec: GuestDeviceSpec, planned: DeviceGuest) -> G
 
 
 def _plug_taps(device: Device, guest: DeviceGuest, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
-    """A TAP on the bridge of each port. Raises EnvironmentError_ for anything that the kernel
-    refuses.
+    """A TAP on the bridge of each port, or a macvtap above its cable. Raises EnvironmentError_ for
+    anything that the kernel refuses.
     """
     try:
         return _open_taps(device, guest, queues, namespaces, mtu)
@@ -139,6 +141,9 @@ def _open_taps(device: Device, guest: DeviceGuest, queues: int, namespaces: Name
     try:
         with namespaces.inside(device.node), IPRoute() as links:
             for port in guest.ports:
+                if device.on_macvtaps:
+                    taps.append(_above_cable(links, device, port, queues, mtu))
+                    continue
                 taps.append(open_tap(port.tap, queues=queues))
                 (index,), (bridge,) = (links.link_lookup(ifname=each) for each in (port.tap, port.bridge))
                 links.link("set", index=index, mtu=mtu, master=bridge, state="up")
@@ -149,6 +154,20 @@ def _open_taps(device: Device, guest: DeviceGuest, queues: int, namespaces: Name
             tap.close()
         raise
     return taps
+
+
+def _above_cable(links: IPRoute, device: Device, port: GuestPort, queues: int, mtu: int) -> Tap:
+    """A macvtap above the end of a cable."""
+    (cable,) = links.link_lookup(ifname=port.outer.name)
+    mode: Mode = "bridge" if device.ways > 1 else "passthru"
+    tap = add_macvtap(links, port.tap, cable, port.mac, mode, queues=queues)
+    try:
+        (index,) = links.link_lookup(ifname=port.tap)
+        links.link("set", index=index, mtu=mtu, state="up")
+    except BaseException:
+        tap.close()
+        raise
+    return tap
 
 
 def _introduce_tester(device: Device, namespaces: Namespaces) -> None:

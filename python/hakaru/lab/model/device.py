@@ -43,6 +43,8 @@ class GuestDeviceSpec(MachineSpec):
             raise ValueError("guests are one behind the other (`chain`) or side by side (`parallel`); leave out one")
         if self.parallel > 1 and self.forwards == "bridge":
             raise ValueError("bridges side by side form a loop; use `forwards: routing` with `parallel`")
+        if self.chain > 1 and self.nic.model == "macvtap":
+            raise ValueError("no cable for a macvtap is between two guests; use `virtio-net` with `chain`")
         return self
 
     @property

@@ -47,11 +47,6 @@ class MachineSpec(BaseModel):
 
     def refusal(self, facts: Facts) -> Refusal | None:
         """The reason why a machine cannot run this guest in a lab; None if it can."""
-        if self.nic.traits.backend == "macvtap":
-            return Refusal(
-                "the lab has no macvtap: its device in /dev is named by a number that is not unique across namespaces",
-                "use `virtio-net`",
-            )
         missing = {*self.pinning.vcpus, *self.pinning.others} - facts.processors if facts.processors else set()
         if missing:
             return Refusal(
@@ -89,4 +84,6 @@ class LoadGuestSpec(MachineSpec):
         """The reason why a machine cannot run this guest; None if it can."""
         if self.nic.traits.backend == "vhost-user":
             return Refusal("no process of a lab moves the frames of `vhost-user`", "use `virtio-net` or `vhost-net`")
+        if self.nic.traits.backend == "macvtap":
+            return Refusal("only a device under test has NICs of the model `macvtap`", "use `virtio-net`")
         return super().refusal(facts)

@@ -10,8 +10,8 @@ neither their address nor their UDP port, drops its own copy without an answer. 
 addresses of the frames through neighbours that never expire. Cables are as fast as the machine; the
 ports of a bridge or router may have a rate, which counts every frame with its preamble and gap.
 
-A guest's NICs are TAPs on bridges with the cables, or ports of a fabric in the guest's memory
-(`device_guests`).
+A guest's NICs are TAPs on bridges with the cables, macvtaps above the cables, or ports of a fabric
+in the guest's memory (`device_guests`).
 """
 
 from __future__ import annotations
@@ -113,6 +113,16 @@ class Device:
     def in_memory(self) -> bool:
         """Whether frames go into the memory of a guest, from a fabric of its own (vhost-user)."""
         return self.guest is not None and self.guest.nic.traits.backend == "vhost-user"
+
+    @property
+    def on_macvtaps(self) -> bool:
+        """Whether the NICs of a guest are macvtaps above the cables."""
+        return self.guest is not None and self.guest.nic.traits.backend == "macvtap"
+
+    @property
+    def on_bridges(self) -> bool:
+        """Whether the NICs of a guest are TAPs on bridges with the cables."""
+        return self.guest is not None and not self.in_memory and not self.on_macvtaps
 
     @property
     def has_threads(self) -> bool:
@@ -228,7 +238,7 @@ def mac_of_port(place: int, guest: int) -> str:
 
 def middle_bridges(device: Device) -> tuple[str, ...]:
     """Bridges between the guests of a chain."""
-    if device.guest is None or device.in_memory:
+    if device.guest is None or not device.on_bridges:
         return ()
     return tuple(f"br-mid-{number}" for number in range(1, device.guest.chain))
 
@@ -247,7 +257,7 @@ def device_structure(device: Device, mtu: int) -> Iterator[Structure]:
     for port in device.ports:
         # The MAC address of a guest's port is that of its NIC.
         mac = port.device_mac if device.guest is None else None
-        if device.guest is not None and not device.in_memory:
+        if device.on_bridges:
             bridge = bridge_of(port)
             yield CreateBridge(device.node, bridge)
         yield CreateVeth(device.node, port.name, bridge, device.tester, port.name, mac=mac, peer_mac=port.tester_mac)
@@ -288,7 +298,7 @@ def device_settings(device: Device, mtu: int) -> Iterator[Setting]:
     for middle in middle_bridges(device):
         yield SetMtu(device.node, middle, mtu)
     for port in device.ports:
-        if device.guest is not None and not device.in_memory:
+        if device.on_bridges:
             yield SetMtu(device.node, bridge_of(port), mtu)
         yield SetMtu(device.tester, port.name, mtu)
         yield SetMtu(device.node, port.name, mtu)

@@ -2,6 +2,7 @@
 
     cable ── br-left ── [1] ── br-mid-1 ── [2] ── br-right ── cable
     cable ───────────── [1] ────────────── [2] ────────────── cable    (vhost-user: a fabric)
+    cable ───────────── [1] ───────────────────────────────── cable    (macvtap)
 
     cable ── br-left ─┬─ [1] ─┬─ br-right ── cable
                       └─ [2] ─┘                          (vhost-user: switches of the fabric)
@@ -40,7 +41,7 @@ class GuestPort:
 
     @property
     def tap(self) -> str:
-        """The TAP behind its NIC."""
+        """The TAP or macvtap behind its NIC."""
         return f"tap-{self.name}"
 
     @property
