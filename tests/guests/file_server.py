@@ -65,6 +65,20 @@ def plugged_tap(lab: Lab) -> Tap:
     return tap
 
 
+async def boot(lab: Lab) -> Guest:
+    """Boot a guest for a chain, and give it its address on the switch."""
+    image = find_image("file-server")
+    accelerator = await find_accelerator(image)
+    nic = Nic()
+    with await asyncio.to_thread(plugged_tap, lab) as tap:
+        port = Port("port-0", nic, tap.descriptors, vectors_of(nic, collect_facts(accelerator)))
+        # A second processor that is emulated costs more than it carries.
+        spec = GuestSpec("fs-1", image, memory_bytes=1024 * MIB, cpus=1, ports=(port,), host_network=False)
+        guest = await Guest.boot(spec, accelerator)
+    await guest.run(f"set -e; ip address add {ADDRESS}/20 dev port-0; ip link set port-0 up")
+    return guest
+
+
 def array_config(folder: Path, lus: int) -> contract.ArrayConfig:
     """Return an array with a thin LU per chain, all in one pool."""
     pool = {
@@ -188,15 +202,7 @@ async def work(specs: list[ChainSpec], folder: Path) -> None:
     async with Lab(plan_lab(LabSpec.model_validate(LAB))) as lab:
         array = await lab.start_engine("array", array_config(folder, len(specs)))
         await array.ready()
-        image = find_image("file-server")
-        accelerator = await find_accelerator(image)
-        tap, nic = await asyncio.to_thread(plugged_tap, lab), Nic()
-        port = Port("port-0", nic, tap.descriptors, vectors_of(nic, collect_facts(accelerator)))
-        # A second processor that is emulated costs more than it carries.
-        spec = GuestSpec("fs-1", image, memory_bytes=1024 * MIB, cpus=1, ports=(port,), host_network=False)
-        async with await Guest.boot(spec, accelerator) as guest:
-            tap.close()
-            await guest.run(f"set -e; ip address add {ADDRESS}/20 dev port-0; ip link set port-0 up")
+        async with await boot(lab) as guest:
             for lun, chain_spec in enumerate(specs):
                 async with await Chain.build(guest, chain_spec, PORTAL, TARGET_NAME, lun=lun) as chain:
                     stages = Stages(chain, array, lun)
