@@ -213,7 +213,13 @@ async def work(specs: list[ChainSpec], folder: Path) -> None:
                         await shrink(chain, stages)
                     compacted = (await chain.describe())["disk"]
                     checked = await chain.check()
-                    report(described=described, compacted=compacted, checked=checked, stages=stages.layers)
+                    report(
+                        described=described,
+                        compacted=compacted,
+                        checked=checked,
+                        share_device=chain.share_device,
+                        stages=stages.layers,
+                    )
             left = await guest.run("cat /proc/mounts; ps; cat /proc/diskstats; iscsiadm -m session 2>&1 || true")
             report(left=left)
 

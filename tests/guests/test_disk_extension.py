@@ -22,10 +22,13 @@ CASES: dict[str, dict[str, Any]] = {
     "raw": {"load.to.chain.disk.format": "raw"},
     "qcow2": {
         **{"load.to.chain.disk.format": "qcow2", "load.to.chain.host_file_system": "xfs"},
+        "load.to.chain.partition_start": 63,
         "load.to.chain.lu": {"size": "512 MiB", "pool": "192 MiB", "page": "64 KiB"},
     },
 }
 LU_MIB = {"raw": 256, "qcow2": 512}
+PARTITIONED = "qcow2"
+TABLE_MIB = 63 * 512 / MIB
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +68,18 @@ def test_every_layer_is_extended_while_tools_read_and_write(run: Path, case: str
     (event,) = record["events"]
     assert (event["event"], event["object"]) == ("extend_disk", "server")
     layers = event["layers"]
-    sizes = {layer: (layers[layer]["before_bytes"] / MIB, layers[layer]["after_bytes"] / MIB) for layer in SIZED_LAYERS}
+    names = [layer for layer in SIZED_LAYERS if layer != "partition" or case == PARTITIONED]
+    assert layers.keys() == set(names)
+    sizes = {layer: (layers[layer]["before_bytes"] / MIB, layers[layer]["after_bytes"] / MIB) for layer in names}
     assert sizes["lu"] == sizes["host_disk"] == (LU_MIB[case], LU_MIB[case] + 32)
     assert sizes["virtual_disk"] == (64, 96)
+    if case == PARTITIONED:
+        assert sizes["partition"] == (64 - TABLE_MIB, 96 - TABLE_MIB)
     for layer in ("host_file_system", "guest_file_system"):
         before, after = sizes[layer]
         assert 24 < after - before <= 32, (layer, sizes)
     # Each step waits for the one before.
-    instants = [layers[layer][name] for layer in SIZED_LAYERS for name in ("begun_ns", "done_ns")]
+    instants = [layers[layer][name] for layer in names for name in ("begun_ns", "done_ns")]
     assert instants == sorted(instants) and event["begun_ns"] <= instants[0] and instants[-1] <= event["done_ns"]
     disk_ms = (layers["virtual_disk"]["done_ns"] - layers["virtual_disk"]["begun_ns"]) / 1e6
     assert 0 < event["held_ms"] <= disk_ms + 10

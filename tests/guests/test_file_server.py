@@ -22,6 +22,7 @@ CHAINS: dict[str, dict[str, Any]] = {
     "raw falloc": {
         "disk": {"format": "raw", "size": "64 MiB", "subformat": "fixed", "preallocation": "falloc"},
         "host_write_back": False,
+        "partition_start": 63,
     },
     "vhd full": {
         "disk": {"format": "vhd", "size": "64 MiB", "subformat": "fixed", "cache": "writethrough"},
@@ -175,6 +176,15 @@ def test_write_caches_are_switched_off_layer_by_layer(chains: Chains) -> None:
     assert "sync" in options("vhd full", "guest_mount") and "sync" not in options("vhd full", "host_mount")
     assert "sync" in options("raw falloc", "host_mount") and "sync" not in options("raw falloc", "guest_mount")
     assert chains["vhd full"]["described"]["disk"]["cache"] == "writethrough"
+
+
+def test_file_system_is_in_the_partition_of_its_disk_also_after_compaction(chains: Chains) -> None:
+    described = {name: chains[name]["described"] for name in CHAINS}
+    starts = {name: chain["partition_start"] for name, chain in described.items() if chain["partition_start"]}
+    assert starts == {"raw falloc": 63}
+    # The device mapper has the partition; the other disks have no need of it.
+    devices = {name: chains[name]["share_device"] for name in CHAINS}
+    assert devices == {name: "/dev/dm-0" if name in starts else "/dev/nbd0" for name in CHAINS}
 
 
 def test_nothing_of_a_chain_remains_in_the_guest(chains: Chains) -> None:

@@ -10,6 +10,6 @@
     rows = await chain.layers()                                 virtual disk on an iSCSI LU
 
 Modules that only describe: `samba_settings` (smb.conf), `virtual_disk` (formats and their
-commands), `image_map` (output of qemu-img), `layers` (bytes as seen by each layer). Modules that
-act: `samba` and its program `confined`, `chain` (in a guest).
+commands), `partition` (that of a virtual disk), `image_map` (output of qemu-img), `layers` (bytes
+as seen by each layer). Modules that act: `samba` and its program `confined`, `chain` (in a guest).
 """

@@ -1,10 +1,12 @@
 """The virtual disk of a chain as a block device of its guest: qemu-nbd, and above it the device
-mapper if the disk is to be extended while it is used.
+mapper if the disk has a partition, or is to be extended while it is used.
 
-    attached = Attachment(guest, IMAGE_PATH, extensible=True)
-    await attached.attach(disk)
-    attached.device                              /dev/dm-0, or /dev/nbd0 if not extensible
+    attached = Attachment(guest, IMAGE_PATH, extensible=True, partition_start=2048)
+    await attached.attach(disk, new=True)
+    attached.disk                                /dev/nbd0
+    attached.device                              /dev/dm-0, or the disk without the device mapper
     held_ms = await attached.enlarge(larger)     below a mounted file system
+    await attached.grow_partition(larger)        the same
     await attached.detach()
 
 qemu-nbd serves the size that an image has when it is attached, so an image that has grown is
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import shlex
 
-from hakaru.fileserver import virtual_disk
+from hakaru.fileserver import partition, virtual_disk
 from hakaru.fileserver.virtual_disk import VirtualDisk
 from hakaru.guest.machine import Guest
 
@@ -28,36 +30,48 @@ _NAME = "virtual-disk"
 
 
 class Attachment:
-    """The block device of one image. `path`: that of the image in the guest."""
+    """The block device of one image. `path`: that of the image in the guest. `partition_start`:
+    first sector of its partition; None: the whole disk is used.
+    """
 
-    def __init__(self, guest: Guest, path: str, *, extensible: bool) -> None:
+    def __init__(self, guest: Guest, path: str, *, extensible: bool, partition_start: int | None = None) -> None:
         self.guest = guest
         self.path = path
         self.extensible = extensible
+        self.partition_start = partition_start
         self.device = ""
-        """The block device, once `attach` has returned."""
+        """The disk or its partition, once `attach` has returned: the device of a file system."""
         self._number = 0
 
-    async def attach(self, disk: VirtualDisk) -> None:
-        """Attach the image, which has the size of `disk`."""
+    @property
+    def disk(self) -> str:
+        """The block device of the whole disk."""
+        return f"/dev/nbd{self._number}"
+
+    async def attach(self, disk: VirtualDisk, *, new: bool = False) -> None:
+        """Attach the image, which has the size of `disk`. A `new` one is empty, and gets its
+        partition.
+        """
         script = [
             "set -e",
             # qemu-nbd keeps its socket there.
             "mkdir -p /var/lock",
             f"modprobe nbd max_part=0 nbds_max={2 if self.extensible else 1}",
-            *_connect(disk, self.path, self._nbd),
+            *_connect(disk, self.path, self.disk),
         ]
-        if not self.extensible:
+        if new and self.partition_start is not None:
+            script.append(partition.write_command(self.partition_start, disk.size, self.disk))
+        if not self._is_mapped:
             await self._run(*script)
-            self.device = self._nbd
+            self.device = self.disk
             return
-        script += ["modprobe dm_mod", f"echo {_table(disk, self._nbd)} | dmsetup create {_NAME} 2>&1"]
-        script.append(f"cd /sys/block/{self._nbd.removeprefix('/dev/')}/holders && echo dm-*")
+        script += ["modprobe dm_mod", f"{self._mapping(disk, self.disk)} | dmsetup create {_NAME} 2>&1"]
+        script.append(f"cd /sys/block/{self.disk.removeprefix('/dev/')}/holders && echo dm-*")
         self.device = f"/dev/{(await self._run(*script)).split()[-1]}"
 
     async def enlarge(self, disk: VirtualDisk) -> float:
         """Give the attached image the size of a larger `disk`, and return the time for which
-        requests were held, in milliseconds, to 10 ms.
+        requests were held, in milliseconds, to 10 ms. Its partition keeps its size.
 
         If a command fails, requests continue, and fail if the image is detached.
         """
@@ -69,10 +83,10 @@ class Attachment:
             # Freezes the file system, which writes its data back before.
             f"dmsetup suspend {_NAME}",
             f"trap 'dmsetup resume {_NAME}' EXIT",
-            *_disconnect(self._nbd),
+            *_disconnect(self.disk),
             shlex.join(virtual_disk.resize_command(disk, self.path)),
             *_connect(disk, self.path, f"/dev/nbd{other}"),
-            f"echo {_table(disk, f'/dev/nbd{other}')} | dmsetup reload {_NAME}",
+            f"{self._mapping(disk, f'/dev/nbd{other}')} | dmsetup reload {_NAME}",
             "trap - EXIT",
             f"dmsetup resume {_NAME}",
             "read ended rest </proc/uptime",
@@ -82,15 +96,33 @@ class Attachment:
         begun, ended = output.split()[-2:]
         return 1000 * round(float(ended) - float(begun), 2)
 
+    async def grow_partition(self, disk: VirtualDisk) -> None:
+        """Let the partition end with the attached `disk`, below a mounted file system."""
+        assert self.partition_start is not None, "the disk has no partition"
+        await self._run(
+            "set -e",
+            partition.write_command(self.partition_start, disk.size, self.disk),
+            f"{self._mapping(disk, self.disk)} | dmsetup reload {_NAME}",
+            f"dmsetup resume {_NAME}",
+        )
+
     async def detach(self) -> None:
         """Detach the image if it is attached, and wait until qemu-nbd has closed it."""
         removed = f"if dmsetup info {_NAME} >/dev/null 2>&1; then dmsetup remove --retry {_NAME} || exit 1; fi"
-        await self._run(*([removed] if self.extensible else []), *_disconnect(self._nbd))
+        await self._run(*([removed] if self._is_mapped else []), *_disconnect(self.disk))
 
     @property
-    def _nbd(self) -> str:
-        """The nbd device in use."""
-        return f"/dev/nbd{self._number}"
+    def _is_mapped(self) -> bool:
+        """Whether the device mapper is above the disk."""
+        return self.extensible or self.partition_start is not None
+
+    def _mapping(self, disk: VirtualDisk, nbd: str) -> str:
+        """Return the command that prints the table of the device mapper: all sectors of an nbd
+        device, or those of its partition.
+        """
+        if self.partition_start is not None:
+            return partition.mapping_command(nbd)
+        return f"echo 0 {disk.size // 512} linear {nbd} 0"
 
     async def _run(self, *lines: str) -> str:
         return await self.guest.run("\n".join(lines), timeout_s=_LONG_S)
@@ -113,8 +145,3 @@ def _disconnect(nbd: str) -> list[str]:
         f"for i in $(seq {_WAITS}); do pidof qemu-nbd >/dev/null || break; usleep {_WAIT_US}; done",
         "if pidof qemu-nbd >/dev/null; then echo qemu-nbd does not end; exit 1; fi",
     ]
-
-
-def _table(disk: VirtualDisk, nbd: str) -> str:
-    """Return the table of the device mapper: all sectors of one device."""
-    return f"0 {disk.size // 512} linear {nbd} 0"

@@ -68,7 +68,9 @@ class Chain:
         self.initiator = initiator
         self.lu_device = ""
         """The LU's disk in the guest: `/dev/sda`."""
-        self._attachment = Attachment(guest, IMAGE_PATH, extensible=spec.extensible)
+        self._attachment = Attachment(
+            guest, IMAGE_PATH, extensible=spec.extensible, partition_start=spec.partition_start
+        )
         self._server: FileServer | None = None
 
     @classmethod
@@ -99,7 +101,7 @@ class Chain:
             chain.lu_device = await session.disk(lun)
             await chain._make_host()
             await chain._create_image()
-            await chain.attach()
+            await chain._attachment.attach(spec.disk, new=True)
             await chain._make_share()
         except HakaruError:
             # The first error matters, not those of layers that were never built. After a
@@ -258,11 +260,12 @@ class Chain:
     @property
     def disk_device(self) -> str:
         """The block device of the virtual disk."""
-        return self._attachment.device
+        return self._attachment.disk
 
-    async def attach(self) -> None:
-        """Attach the image as a block device."""
-        await self._attachment.attach(self.spec.disk)
+    @property
+    def share_device(self) -> str:
+        """The block device of the file system on the virtual disk: the disk, or its partition."""
+        return self._attachment.device
 
     async def enlarge(self, disk: VirtualDisk) -> float:
         """Give the image the size of a larger `disk` while its file system is mounted. Returns the
@@ -271,6 +274,10 @@ class Chain:
         held_ms = await self._attachment.enlarge(disk)
         self.spec = replace(self.spec, disk=disk)
         return held_ms
+
+    async def grow_partition(self) -> None:
+        """Let the partition end with the enlarged disk, while its file system is mounted."""
+        await self._attachment.grow_partition(self.spec.disk)
 
     async def detach(self) -> None:
         """Detach the image, and wait until qemu-nbd has closed it."""
@@ -322,7 +329,7 @@ class Chain:
         await self._run("set -e", *map(shlex.join, commands))
 
     async def _make_share(self) -> None:
-        await self._run(f"{_MAKE[self.spec.guest_file_system]} {self.disk_device}")
+        await self._run(f"{_MAKE[self.spec.guest_file_system]} {self.share_device}")
         await self._mount_share()
 
     async def _mount_host(self) -> None:
@@ -330,10 +337,10 @@ class Chain:
 
     async def _mount_share(self) -> None:
         kind, write_back = self.spec.guest_file_system, self.spec.guest_write_back
-        await self._mount(self.disk_device, SHARE_PATH, kind, write_back)
+        await self._mount(self.share_device, SHARE_PATH, kind, write_back)
 
     async def _attach_share(self) -> None:
-        await self.attach()
+        await self._attachment.attach(self.spec.disk)
         await self._mount_share()
 
     async def _mount(self, device: str, path: str, kind: FileSystem, write_back: bool) -> None:

@@ -16,8 +16,10 @@ FileSystem = Literal["ext4", "xfs", "btrfs"]
 
 HOST_PATH, SHARE_PATH = "/srv/host", "/srv/share"
 """Mount points, in the guest, of the file system on the LU and of the one on the virtual disk."""
-SIZED_LAYERS = ("lu", "host_disk", "host_file_system", "virtual_disk", "guest_file_system")
-"""Layers that have a size, from the LU upwards, as `hakaru.fileserver.extension` extends them."""
+SIZED_LAYERS = ("lu", "host_disk", "host_file_system", "virtual_disk", "partition", "guest_file_system")
+"""Layers that have a size, from the LU upwards, as `hakaru.fileserver.extension` extends them. A
+disk may have no partition.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,20 @@ class ChainSpec:
     """Whether the virtual disk can be extended while it is used: the device mapper is then between
     it and its file system.
     """
+    partition_start: int | None = None
+    """First sector of the partition that the file system on the virtual disk is in; None: it is on
+    the whole disk (`hakaru.fileserver.partition`).
+    """
 
     @property
     def file_systems(self) -> tuple[FileSystem, FileSystem]:
         """The file system on the LU and the one on the virtual disk."""
         return self.host_file_system, self.guest_file_system
+
+    @property
+    def sized_layers(self) -> tuple[str, ...]:
+        """The layers of this chain that have a size."""
+        return tuple(name for name in SIZED_LAYERS if name != "partition" or self.partition_start is not None)
 
     def describe(self) -> dict[str, Any]:
         """Return the description for the record of a run."""
@@ -53,6 +64,7 @@ class ChainSpec:
             "guest_write_back": self.guest_write_back,
             "lu_write_back": self.lu_write_back,
             "extensible": self.extensible,
+            "partition_start": self.partition_start,
         }
 
 

@@ -5,9 +5,10 @@ the LU upwards, as an operator does it.
     host_disk           the host's kernel reads the new size of the disk
     host_file_system    the mounted file system on it grows
     virtual_disk        the image grows and is attached anew, with requests held (`attachment`)
+    partition           that of the virtual disk grows to its end, if it has one
     guest_file_system   the mounted file system on the virtual disk grows
 
-No partition is between a disk and its file system. Every step waits for the one before.
+The LU has no partition. Every step waits for the one before.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 
 from hakaru.errors import EnvironmentError_
 from hakaru.fileserver.chain import Chain
-from hakaru.fileserver.chain_spec import HOST_PATH, SHARE_PATH, SIZED_LAYERS, FileSystem
+from hakaru.fileserver.chain_spec import HOST_PATH, SHARE_PATH, FileSystem
 from hakaru.fileserver.virtual_disk import VirtualDisk
 from hakaru.units import format_size
 
@@ -51,10 +52,11 @@ async def extend(chain: Chain, disk: VirtualDisk, lu: ThinLu, lu_bytes: int) -> 
     held. Raises GuestCommandError, the error of the array, or EnvironmentError_ if a layer keeps
     its size.
     """
+    names = chain.spec.sized_layers
     before = await _sizes(chain, lu)
     times: dict[str, tuple[int, int]] = {}
     held_ms = 0.0
-    for layer in SIZED_LAYERS:
+    for layer in names:
         begun_ns = time.monotonic_ns()
         match layer:
             case "lu":
@@ -65,11 +67,13 @@ async def extend(chain: Chain, disk: VirtualDisk, lu: ThinLu, lu_bytes: int) -> 
                 await _grow(chain, chain.spec.host_file_system, chain.lu_device, HOST_PATH)
             case "virtual_disk":
                 held_ms = await chain.enlarge(disk)
+            case "partition":
+                await chain.grow_partition()
             case _:
-                await _grow(chain, chain.spec.guest_file_system, chain.disk_device, SHARE_PATH)
+                await _grow(chain, chain.spec.guest_file_system, chain.share_device, SHARE_PATH)
         times[layer] = (begun_ns, time.monotonic_ns())
     after = await _sizes(chain, lu)
-    for layer in SIZED_LAYERS:
+    for layer in names:
         if after[layer] <= before[layer]:
             raise EnvironmentError_(
                 f"layer {layer} still has {format_size(after[layer])} after it was extended",
@@ -82,21 +86,23 @@ async def extend(chain: Chain, disk: VirtualDisk, lu: ThinLu, lu_bytes: int) -> 
             "begun_ns": times[layer][0],
             "done_ns": times[layer][1],
         }
-        for layer in SIZED_LAYERS
+        for layer in names
     }
     return {"layers": layers, "held_ms": held_ms}
 
 
 async def _sizes(chain: Chain, lu: ThinLu) -> dict[str, int]:
     """Return the size of each layer, as the layer itself reports it."""
-    output = await _run(
-        chain,
-        f"blockdev --getsize64 {chain.lu_device}",
-        f"df -B1 --output=size {HOST_PATH} | tail -n 1",
-        f"blockdev --getsize64 {chain.disk_device}",
-        f"df -B1 --output=size {SHARE_PATH} | tail -n 1",
-    )
-    return dict(zip(SIZED_LAYERS, [await lu.size(), *map(int, output.split())], strict=True))
+    commands = {
+        "host_disk": f"blockdev --getsize64 {chain.lu_device}",
+        "host_file_system": f"df -B1 --output=size {HOST_PATH} | tail -n 1",
+        "virtual_disk": f"blockdev --getsize64 {chain.disk_device}",
+        "partition": f"blockdev --getsize64 {chain.share_device}",
+        "guest_file_system": f"df -B1 --output=size {SHARE_PATH} | tail -n 1",
+    }
+    inside = [name for name in chain.spec.sized_layers if name in commands]
+    output = await _run(chain, *(commands[name] for name in inside))
+    return {"lu": await lu.size(), **dict(zip(inside, map(int, output.split()), strict=True))}
 
 
 async def _rescan(chain: Chain, size: int) -> None:

@@ -59,6 +59,15 @@ LARGE = TREE | {"targets": 2000, "scale": "1/50"}
         ({"load": to(disk={"format": "vmdk"})}, "format"),
         ({"load": to(disk={"preallocation": "metadata"})}, "a dynamic vhd disk has no preallocation 'metadata'"),
         ({"load": to(disk={"cache": "fast"})}, "cache"),
+        ({"load": to(partition_start=1)}, "load.to.chain.partition_start"),
+        (
+            {"load": to(partition_start=65_536, disk={"size": "32 MiB"})},
+            "do not fit on a disk of 32 MiB",
+        ),
+        (
+            {"load": to(partition_start=63, disk={"format": "raw", "size": "2 TiB"}, lu={"size": "4 TiB"})},
+            "has more sectors than its partition table can count",
+        ),
         ({"load": to(lu={"page": "100 KiB"})}, "is not a page: a power of two"),
         ({"factors": [{"disk_format": ["raw", "vhd"], "disk_subformat": ["sparse"]}]}, "subformat"),
         ({"factors": [{"disk_cache": ["writeback", "fast"]}]}, "cache"),
@@ -96,6 +105,15 @@ def test_chain_its_array_and_the_load_in_the_guest_follow_from_the_study(tmp_pat
     without = expanded_of(tmp_path, load=to(lu={"pool": "128 MiB"}))
     more = estimate(expanded, planned).memory_bytes - estimate(without, planned).memory_bytes
     assert more == 128 * MIB
+
+
+def test_points_compare_disks_with_partitions_at_several_sectors(tmp_path: Path) -> None:
+    expanded = expanded_of(tmp_path, factors=[{"partition_start": [63, 2048]}])
+    planned = plan_lab(expanded.study.lab)
+    specs = [RUN.chains(expanded.at(point), planned)[0].spec for point in expanded.points]
+    assert [spec.partition_start for spec in specs] == [63, 2048]
+    (whole,) = RUN.chains(expanded_of(tmp_path).study, planned)
+    assert whole.spec.partition_start is None
 
 
 def test_first_of_two_hosts_is_idle_if_the_tools_are_in_the_guest(tmp_path: Path) -> None:

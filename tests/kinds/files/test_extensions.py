@@ -174,4 +174,4 @@ def test_extension_under_load_has_its_layers_times_and_rates(tmp_path: Path) -> 
         assert figure.note.endswith(
             {"en": "at the dashed lines.", "ja": "破線はディスクを拡張した時点である。"}[language]
         )
-        assert [row[1:] for row in rows] == [["64.0", "96.0", "100" if i == 3 else "50"] for i in range(5)], language
+        assert [row[1:] for row in rows] == [["64.0", "96.0", "100" if i == 3 else "50"] for i in range(6)], language

@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 
 from hakaru.engine import contract
 from hakaru.engine.contract import Model
+from hakaru.fileserver import partition
 from hakaru.fileserver.chain_spec import SHARE_PATH, ChainPlan, ChainSpec, FileSystem
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.fileserver.virtual_disk import VirtualDisk
@@ -87,6 +88,13 @@ class ChainPart(Part):
     guest_write_back: bool = Field(
         default=True, description="write cache of that file system; without it, every write waits for the disk"
     )
+    partition_start: int | None = Field(
+        default=None,
+        ge=partition.START_MIN,
+        le=partition.START_MAX,
+        description="first sector of the partition of the virtual disk: 63 as until Windows Server 2003, 2048 as "
+        "later; without it, the file system is on the whole disk",
+    )
     disk: VirtualDisk = Field(description="the virtual disk")
     host_file_system: FileSystem = Field(default="xfs", description="file system on the LU")
     host_write_back: bool = Field(default=True, description="write cache of that file system")
@@ -102,6 +110,7 @@ class ChainPart(Part):
             host_write_back=self.host_write_back,
             guest_write_back=self.guest_write_back,
             lu_write_back=self.lu.write_back,
+            partition_start=self.partition_start,
         )
 
 
@@ -115,6 +124,7 @@ FACTORS = {
     "host_write_back": "host_write_back",
     "guest_write_back": "guest_write_back",
     "lu_write_back": "lu.write_back",
+    "partition_start": "partition_start",
 }
 """Factors that need no variable → their places in `load.to.chain`."""
 
@@ -192,7 +202,11 @@ def size_problems(place: tuple[str, ...], chain: ChainPart, tree_bytes: int) -> 
         if size < (least := _MIN_BYTES[kind]):
             message = f"{_NAMES[kind]} needs more than a {name} of {format_size(size)}"
             yield field, message, f"use at least {format_size(least)}, or ext4"
-    usable = chain.disk.size * (100 - METADATA_PERCENT[chain.guest_file_system]) // 100
+    usable = chain.disk.size - (chain.partition_start or 0) * partition.SECTOR_BYTES
+    usable = max(usable * (100 - METADATA_PERCENT[chain.guest_file_system]) // 100, 0)
+    if chain.partition_start is not None and chain.disk.size > partition.DISK_MAX_BYTES:
+        message = f"a disk of {format_size(chain.disk.size)} has more sectors than its partition table can count"
+        yield (*place, "disk", "size"), message, "use less than 2 TiB, or leave `partition_start` out"
     if tree_bytes > usable:
         message = f"trees of {_rounded(tree_bytes)} do not fit on a disk of {format_size(chain.disk.size)}"
         yield (

@@ -47,6 +47,7 @@ def of_repetitions(repetitions: Sequence[Sequence[Change]]) -> dict[str, dict[st
             "ms": fmean(max(_ms(event, layer) for event in events) for events in extended),
         }
         for layer in SIZED_LAYERS
+        if layer in first[0]["layers"]
     }
 
 
