@@ -161,6 +161,7 @@ def test_space_of_the_layers_and_of_trim_is_reported(tmp_path: Path) -> None:
         assert all(growth["agrees"] for growth in point["space"]["growths"])
         assert point["space"]["stages"]["loaded"]["lu"] == 86 * MIB
         assert "layers_disagree" not in {caveat["caveat"] for caveat in point["caveats"]}
+    assert [point["metrics"]["trim_returned_percent"]["mean"] for point in summary["points"]] == [0, 100]
     letters = {caveat["caveat"]: "a" for point in summary["points"] for caveat in point["caveats"]}
     for language, heading in (("en", "host's df"), ("ja", "ホストの df")):
         space, growth = REPORT.tables(summary, letters, language)[2:]
@@ -253,7 +254,7 @@ def test_a_cold_load_must_reach_the_drives_behind_a_modelled_cache(tmp_path: Pat
             # Tools read 0.8 MB per file. One read of the LU in ten is read ahead.
             files = rep.files_per_s * (second + 1)
             below = {
-                "lu/0": {"read_bytes": 0.8e6 * files},
+                "lu/0": {"read_bytes": 0.8e6 * files, "write_bytes": 0.3e6 * files},
                 "group/0": {"read_bytes": 0.8e6 * files * share},
                 "cache": {
                     "read_hits": (10 - 9 * share) * files,
@@ -272,6 +273,7 @@ def test_a_cold_load_must_reach_the_drives_behind_a_modelled_cache(tmp_path: Pat
         for name in ("read_below_percent", "read_from_drives_percent", "cache_hit_percent")
     }
     assert shares["read_below_percent"] == pytest.approx([100, 100])
+    assert cold["metrics"]["lu_write_to_read"]["mean"] == pytest.approx(0.3 / 0.8)
     assert shares["read_from_drives_percent"] == pytest.approx([100, 50])
     assert shares["cache_hit_percent"] == pytest.approx([0, 50])
     found = [

@@ -85,8 +85,13 @@ LU = {
     "lu_writes_per_s": "1/s",
     "lu_read_mb_per_s": "MB/s",
     "lu_write_mb_per_s": "MB/s",
+    "lu_write_to_read": "",
 }
-"""Metrics of the LU below a chain."""
+"""Metrics of the LU below a chain; the last one is the bytes written for each byte read."""
+RETURNED = "trim_returned_percent"
+"""Bytes that TRIM of all layers returned to the pool after the files were deleted, in percent of
+these files.
+"""
 GAUGES = {
     "drive_busy_percent": "percent",
     "commands_per_drive": "",
@@ -164,7 +169,7 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
         latencies[ACHIEVED] = "percent"
     below: dict[str, str] = {}
     if load.to.chain is not None:
-        below = {BUILD: "MB/s", RUN: "KiB"} | LU | GAUGES | PEAKS | CACHE | HEADROOM | GUEST
+        below = {BUILD: "MB/s", RUN: "KiB", RETURNED: "percent"} | LU | GAUGES | PEAKS | CACHE | HEADROOM | GUEST
     below |= GROWTH if grows(load.events) else {}
     below |= EXTENSION if disk_sizes(load.events) else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}

@@ -14,7 +14,7 @@ DISK = "disk/"
 
 
 def of_repetition(repetition: Repetition) -> dict[str, float]:
-    """Return the rates of the LU, the gauges of the array's devices and the headroom of its drives;
+    """Return the rates of the LU and their ratio, the gauges of the array's devices and the headroom of its drives;
     NaN without counters.
     """
     rates = {
@@ -26,6 +26,7 @@ def of_repetition(repetition: Repetition) -> dict[str, float]:
         "lu_writes_per_s": rates["writes"],
         "lu_read_mb_per_s": rates["read_bytes"] / 1e6,
         "lu_write_mb_per_s": rates["write_bytes"] / 1e6,
+        "lu_write_to_read": rates["write_bytes"] / rates["read_bytes"] if rates["read_bytes"] > 0 else math.nan,
     }
     found |= dict.fromkeys(names.GAUGES, math.nan)
     for gauge, by_device in rule_book.of_repetition(repetition.counters, repetition.window).items():

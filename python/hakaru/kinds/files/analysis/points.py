@@ -17,7 +17,7 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import below, building, changes, cold, extensions, guests, parts, pools, space
+from hakaru.kinds.files.analysis import below, building, changes, cold, extensions, guests, parts, pools, returned, space
 from hakaru.kinds.files.analysis.changes import Change
 from hakaru.kinds.files.analysis.parts import Servers
 from hakaru.kinds.files.events import EXTEND, disk_sizes, grows
@@ -109,6 +109,7 @@ def _add(
     if load.to.chain is not None:
         values |= {names.BUILD: building.mb_per_s(repetition), **below.of_repetition(repetition)}
         values |= guests.of_repetition(repetition)
+        values[names.RETURNED] = returned.percent(repetition)
         values[names.RUN] = pools.run_bytes(repetition, repetition.window[1]) / 1024
     values |= pools.growth(repetition) if grows(load.events) else {}
     values |= extensions.metrics(repetition) if disk_sizes(load.events) else {}
