@@ -105,6 +105,8 @@ class FilesReport(ReportKind):
             texts.append(say(language, "method.files.servers", {"servers": count[0], "clients": count[1]}))
         if any(load.cold and load.to.directory is None for load in loads):
             texts.append(say(language, "method.files.cold.server"))
+        if any(load.cold and load.repeat for load in loads):
+            texts.append(say(language, "method.files.cold.repeat"))
         return texts
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:

@@ -1,5 +1,6 @@
-"""Tables of a study of files: rates, times of operations, use of arrays below the trees, rates of
-file servers and clients, bytes of the layers below the trees, layers of disks that were extended.
+"""Tables of a study of files: rates, times of operations, caches before the loads, use of arrays,
+LUs and guests below the trees, rates of file servers and clients, bytes of the layers below the
+trees, layers of disks that were extended.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
     if not points:
         return []
     tables = [_rates(points, letters, language), _times(points, letters, language)]
+    if any(point["caches"]["emptied"] for point in points):
+        tables.append(_caches(points, letters, language))
     if modelled := [point for point in points if _mean(point, "drive_busy_percent") is not None]:
         tables.append(_array(modelled, letters, language))
     if shared := [point for point in points if point.get("servers")]:
@@ -90,6 +93,28 @@ def _array(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
         return [*drives, *(tenths(_mean(point, name), language) for name in others)]
 
     return _table(points, letters, language, "table.files.array", columns, cells)
+
+
+def _caches(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
+    """Whether the caches were emptied before each load, and the check of the layers below."""
+    columns = [Column(say(language, f"table.files.caches.{name}"), "words") for name in ("state", "layer")]
+    columns += [Column(say(language, f"table.files.caches.{name}")) for name in ("percent", "drives")]
+
+    def cells(point: Json) -> list[Cell | str]:
+        caches = point["caches"]
+        return [
+            say(language, f"caches.{_state(caches)}"),
+            say(language, f"caches.layer.{caches['layer']}"),
+            *(tenths(caches[name], language) for name in ("percent", "drives_percent")),
+        ]
+
+    return _table(points, letters, language, "table.files.caches", columns, cells)
+
+
+def _state(caches: Json) -> str:
+    if not caches["emptied"]:
+        return "kept"
+    return {True: "cold", False: "not_cold", None: "emptied"}[caches["cold"]]
 
 
 def _mean(point: Json, metric: str) -> float | None:

@@ -40,6 +40,8 @@ class FilesPoint(Point):
     """Use of the pools below the trees in the first repetition (`pools.over_time`)."""
     extension: dict[str, dict[str, float]] | None = field(default=None, kw_only=True)
     """Sizes and times of the layers of disks that were extended (`extensions.of_repetitions`)."""
+    caches: dict[str, Any] = field(kw_only=True)
+    """Caches before each load (`cold.of_repetitions`)."""
     servers: Servers = field(default_factory=dict, kw_only=True)
     """File server → its clients; empty if there is one of each."""
     study: Study = field(kw_only=True)
@@ -49,6 +51,7 @@ class FilesPoint(Point):
         """One element of `points` of the report."""
         described = super().to_json()
         described["repetitions"][names.RATE] = [finite(rate) for rate in self.per_repetition.get(names.RATE, [])]
+        described["caches"] = self.caches
         if self.servers:
             described["servers"] = [{"server": server, "clients": hosts} for server, hosts in self.servers.items()]
         if self.pool_use is not None:
@@ -69,9 +72,12 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     spaces: list[list[Mapping[str, Any]]] = []
     pool_use = None
     extended: list[list[Change]] = []
+    checks: list[cold.Check | None] = []
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             _add(gathered, repetition, load, nics, shared, is_timed=run.study.measure.time is not None)
+            checks.append(cold.check(repetition, load))
+            gathered.caveats += cold.caveats(checks[-1])
             extended.append(changes.of(repetition, EXTEND))
             if repetition.chains:
                 spaces.append(list(repetition.chains.values()))
@@ -87,6 +93,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
         space=space.of_repetitions(spaces),
         pool_use=pool_use,
         extension=extensions.of_repetitions(extended),
+        caches=cold.of_repetitions(load, checks),
         servers=shared,
         study=study,
     )
@@ -104,7 +111,7 @@ def _add(
     if load.users is not None and load.users.rate is not None:
         values[names.ACHIEVED] = 100 * values[names.RATE] / (load.users.rate * load.servers)
     values["machine_percent"] = use[MACHINE].percent if MACHINE in use else math.nan
-    values["read_below_percent"] = delivered = cold.read_below_percent(repetition, load)
+    values["read_below_percent"] = cold.read_below_percent(repetition, load)
     values |= parts.values(repetition, shared)
     if load.to.chain is not None:
         values |= {names.BUILD: building.mb_per_s(repetition), **below.of_repetition(repetition)}
@@ -113,7 +120,6 @@ def _add(
         values[names.RUN] = pools.run_bytes(repetition, repetition.window[1]) / 1024
     values |= pools.growth(repetition) if grows(load.events) else {}
     values |= extensions.metrics(repetition) if disk_sizes(load.events) else {}
-    gathered.caveats += cold.caveats(load, delivered, values.get("read_from_drives_percent", math.nan))
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)
     gathered.caveats += checks.machine(repetition.counters, repetition.window, {})
