@@ -129,6 +129,38 @@ def test_drives_of_a_model_are_below_the_pool(tmp_path: Path) -> None:
     assert array.model.kind == "preset"
 
 
+MODEL = {
+    "kind": "array",
+    "controller": {"command_us": 60.0, "data_us_per_mib": 0.0},
+    "cache": {"size_bytes": 16 * MIB, "hit_us": 100.0},
+    "groups": [
+        {"raid": "raid0", "drives": 2, "stripe_unit_bytes": 65536, "drive": {"kind": "preset", "name": "sas-15k-300"}}
+    ],
+}
+
+
+def test_write_cache_of_the_array_is_a_factor(tmp_path: Path) -> None:
+    modelled = to(lu={"model": MODEL})
+    expanded = expanded_of(tmp_path, load=modelled, factors=[{"array_write_back": [True, False]}])
+    planned = plan_lab(expanded.study.lab)
+    written_by = {}
+    for turn in expanded.repetitions:
+        (array,) = RUN.servers(expanded, turn, planned).values()
+        assert array.engine == "array" and array.model.kind == "array" and array.model.cache is not None
+        written_by[turn.point.factors["array_write_back"]] = array.model.cache.write
+        # Nothing else of it changes, nor of the other layers.
+        assert array.model.cache.size_bytes == 16 * MIB
+        (chain,) = RUN.chains(expanded.at(turn.point), planned)
+        assert chain.spec.lu_write_back
+    assert written_by == {True: "back", False: "through"}
+
+
+@pytest.mark.parametrize("model", [{"kind": "none"}, {"kind": "preset", "name": "jdsf-2011"}])
+def test_write_cache_that_the_array_lacks_cannot_be_switched_off(tmp_path: Path, model: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="the array has no write cache to switch off"):
+        expanded_of(tmp_path, load=to(lu={"model": model, "array_write_back": False}))
+
+
 def test_tools_outside_the_guest_reach_samba_in_it(tmp_path: Path) -> None:
     expanded = expanded_of(tmp_path, lab=CLIENT, load=to(smb={"server": {"strict_sync": False}}))
     planned = plan_lab(expanded.study.lab)

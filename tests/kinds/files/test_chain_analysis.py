@@ -319,7 +319,7 @@ def test_counters_of_different_intervals_are_joined_on_one_clock(tmp_path: Path)
     drives = point["utilisation"]["drives"]["mean"]
     assert drives == pytest.approx(100 * 0.5 / (plain.SECONDS - 0.2))
     letters = {caveat["caveat"]: "a" for caveat in point["caveats"]}
-    (row,) = REPORT.tables(summary, letters, "en")[2].rows
+    (row,) = REPORT.tables(summary, letters, "en")[3].rows
     assert isinstance(row, Row)
     shown = [(cell.text, cell.small) for cell in row.cells if isinstance(cell, Cell)]
     assert shown == [("13.2", "100.0"), ("3.9", "30.0")]
@@ -343,7 +343,8 @@ def test_guest_of_a_chain_has_metrics_of_its_own(tmp_path: Path) -> None:
         return content | {"guests": {"guest": {"initiator": "open-iscsi"}}}, samples, histograms
 
     points = [Pt({"disk_cache": "none"}, [Rep(100.0)] * 3)]
-    (point,) = summarise(write(tmp_path, {"study": study, "lab": described}, points, build_with_guest))["points"]
+    summary = summarise(write(tmp_path, {"study": study, "lab": described}, points, build_with_guest))
+    (point,) = summary["points"]
     mean = {name: estimate["mean"] for name, estimate in point["metrics"].items()}
     assert mean["machine_percent"] == pytest.approx(plain.Rep(100.0).cpu)
     assert mean["guest_percent"] == pytest.approx(100)
@@ -354,5 +355,11 @@ def test_guest_of_a_chain_has_metrics_of_its_own(tmp_path: Path) -> None:
     assert {"cpu/machine"} == {name for name in point["utilisation"] if name.startswith("cpu/machine")}
     assert point["limiter"] != "machine_cpu"
     assert not [caveat for caveat in point["caveats"] if "saturated" in caveat["caveat"]]
+    for language, heading in (("en", "response of the slowest disk, ms"), ("ja", "最も遅いディスクの応答、ms")):
+        letters = {caveat["caveat"]: "a" for caveat in point["caveats"]}
+        titles = {column.title: table for table in REPORT.tables(summary, letters, language) for column in table.columns}
+        (row,) = titles[heading].rows
+        assert isinstance(row, Row)
+        assert [float(str(cell)) for cell in row.cells[-5:]] == pytest.approx([100, 497, 40, 1.6, 90])
     (judged,) = (each for each in point["rule_book"] if each["rule"] == "response_time")
     assert judged["device"] in ("disk/sda/guest", "disk/nbd0/guest") and judged["outcome"] == "fine"

@@ -73,12 +73,31 @@ class LuSpec(Part):
     model: Model = Field(
         default=contract.NoModel(kind="none"), description="timing model of the array, as of an array of a study"
     )
+    array_write_back: bool = Field(
+        default=True,
+        description="write cache of the array; without it, the `cache` of its `model` passes writes to the drives",
+    )
 
     @model_validator(mode="after")
     def _check_page(self) -> Self:
         if not _PAGE_MIN_BYTES <= self.page <= _PAGE_MAX_BYTES or self.page & (self.page - 1):
             raise ValueError(f"{format_size(self.page)} is not a page: a power of two from 64 KiB to 16 MiB")
         return self
+
+    @model_validator(mode="after")
+    def _check_cache(self) -> Self:
+        has_cache = isinstance(self.model, contract.ArrayModel) and self.model.cache is not None
+        if not self.array_write_back and not has_cache:
+            raise ValueError("the array has no write cache to switch off; write a `model` of kind array with a `cache`")
+        return self
+
+    @property
+    def timing(self) -> Model:
+        """The timing model, whose cache only reads if the array has no write cache."""
+        if self.array_write_back:
+            return self.model
+        assert isinstance(self.model, contract.ArrayModel) and self.model.cache is not None, "checked by the validator"
+        return self.model.model_copy(update={"cache": self.model.cache.model_copy(update={"write": "through"})})
 
 
 class ChainPart(Part):
@@ -124,6 +143,7 @@ FACTORS = {
     "host_write_back": "host_write_back",
     "guest_write_back": "guest_write_back",
     "lu_write_back": "lu.write_back",
+    "array_write_back": "lu.array_write_back",
     "partition_start": "partition_start",
 }
 """Factors that need no variable → their places in `load.to.chain`."""
@@ -164,7 +184,7 @@ def array(chain: ChainPart, lab: LabPlan, node: str, *, seed: int, intervals: In
         isolated_network=True,
         pools=[pool],
         lus=[contract.LuConfig(lun=0, size_bytes=lu.size, store=contract.ThinStore(pool=POOL, volume=VOLUME))],
-        model=lu.model,
+        model=lu.timing,
         seed=seed,
         sample_interval_ms=intervals.arrays // MS,
         drive_sample_interval_ms=drive_interval_ms(intervals, lu.model),

@@ -5,7 +5,7 @@ trees, layers of disks that were extended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hakaru.fileserver.space import LAYERS, STAGES
@@ -17,6 +17,7 @@ from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 Cells = Callable[[Json], list[Cell | str]]
+LU_COLUMNS = ("lu_reads_per_s", "lu_writes_per_s", "lu_read_mb_per_s", "lu_write_mb_per_s", "lu_write_to_read")
 ARRAY_COLUMNS = ("busy", "commands", "controller", "pending", "waits", "hits")
 RATE_COLUMNS = ("n", "files", "mb", "read_mb", "write_mb", "seconds", "below", "cpu")
 
@@ -31,6 +32,10 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
         tables.append(_caches(points, letters, language))
     if modelled := [point for point in points if _mean(point, "drive_busy_percent") is not None]:
         tables.append(_array(modelled, letters, language))
+    for name, metrics in (("lu", LU_COLUMNS), ("guest", tuple(names.GUEST))):
+        # Points without a chain have neither, and short loads may have no two samples of them.
+        if counted := [point for point in points if any(_mean(point, metric) is not None for metric in metrics)]:
+            tables.append(_means(counted, letters, language, name, metrics))
     if shared := [point for point in points if point.get("servers")]:
         tables.append(_servers(shared, language))
     chained = [point for point in points if point.get("space")]
@@ -93,6 +98,18 @@ def _array(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
         return [*drives, *(tenths(_mean(point, name), language) for name in others)]
 
     return _table(points, letters, language, "table.files.array", columns, cells)
+
+
+def _means(
+    points: list[Json], letters: Mapping[str, str], language: str, name: str, metrics: Sequence[str]
+) -> Table:
+    """A column of means for each metric."""
+    columns = [Column(say(language, f"table.files.{name}.{metric}")) for metric in metrics]
+
+    def cells(point: Json) -> list[Cell | str]:
+        return [number(_mean(point, metric), language) for metric in metrics]
+
+    return _table(points, letters, language, f"table.files.{name}", columns, cells)
 
 
 def _caches(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
