@@ -123,7 +123,8 @@ def first_round(repetition: Repetition, load: FilesLoad) -> tuple[int, int] | No
     """
     tree, tools = load.tree, load.tools // load.clients
     files = (tree.trees // load.clients - tools + 1) * tree.targets
-    begins, ends = [], []
+    begins: list[int] = []
+    ends: list[int] = []
     for used in _used(repetition):
         # The counters stand at 0 while the trees are built.
         begins.append(int(used.at_ns[max(0, int(np.searchsorted(used.value, 0.0, side="right")) - 1)]))
