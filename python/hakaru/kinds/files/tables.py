@@ -100,9 +100,7 @@ def _array(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
     return _table(points, letters, language, "table.files.array", columns, cells)
 
 
-def _means(
-    points: list[Json], letters: Mapping[str, str], language: str, name: str, metrics: Sequence[str]
-) -> Table:
+def _means(points: list[Json], letters: Mapping[str, str], language: str, name: str, metrics: Sequence[str]) -> Table:
     """A column of means for each metric."""
     columns = [Column(say(language, f"table.files.{name}.{metric}")) for metric in metrics]
 

@@ -14,8 +14,8 @@ DISK = "disk/"
 
 
 def of_repetition(repetition: Repetition) -> dict[str, float]:
-    """Return the rates of the LU and their ratio, the gauges of the array's devices and the headroom of its drives;
-    NaN without counters.
+    """Return the rates of the LU and their ratio, the gauges of the array's devices, and the
+    headroom of its drives; NaN without counters.
     """
     rates = {
         name: repetition.counters.total_rate(repetition.window, engine="array", entity="lu/", name=name)

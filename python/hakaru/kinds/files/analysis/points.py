@@ -17,7 +17,18 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import below, building, changes, cold, extensions, guests, parts, pools, returned, space
+from hakaru.kinds.files.analysis import (
+    below,
+    building,
+    changes,
+    cold,
+    extensions,
+    guests,
+    parts,
+    pools,
+    returned,
+    space,
+)
 from hakaru.kinds.files.analysis.changes import Change
 from hakaru.kinds.files.analysis.parts import Servers
 from hakaru.kinds.files.events import EXTEND, disk_sizes, grows

@@ -1,4 +1,4 @@
-"""The bytes that TRIM returned to the pools below the chains, after their files were deleted. Pure."""
+"""The bytes of deleted files that TRIM returned to the pools below the chains. Pure."""
 
 from __future__ import annotations
 
