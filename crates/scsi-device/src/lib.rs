@@ -11,7 +11,7 @@
 //! | `io` | accesses requested from the storage, and their results |
 //! | `config` `limits` | properties of an LU; bounds of commands |
 //! | `nexus` `rights` | an I_T nexus, its unit attention conditions, the LUs that it may see and write |
-//! | `unit` `port` `reservations` | the state of LUs and target ports |
+//! | `unit` `port` `reservations` `identifying` | the state of LUs and target ports |
 //! | `context` `outcome` | context and outcome of a command |
 //! | `tape` `volumes` | the tape library behind its LUs; searches for its cartridges |
 //! | `commands` | one file per family of commands |
@@ -28,6 +28,7 @@ mod buffers;
 mod commands;
 mod config;
 mod context;
+mod identifying;
 mod io;
 mod limits;
 mod nexus;

@@ -4,6 +4,7 @@ use hakaru_wire::scsi::Lun;
 use hakaru_wire::scsi::Sense;
 
 use crate::config::{DeviceKind, LuDescription, Space};
+use crate::identifying::IdentifyingInformation;
 use crate::nexus::Nexus;
 use crate::reservations::Reservations;
 use crate::tape::Tape;
@@ -34,6 +35,7 @@ pub struct LogicalUnit {
     /// Settings of MODE SELECT.
     pub mode: ModeState,
     pub(crate) reservations: Reservations,
+    pub(crate) identifying: IdentifyingInformation,
     /// The space that the storage has reported last.
     pub space: Option<Space>,
     /// The SANITIZE operation in progress, if any.
@@ -77,6 +79,7 @@ impl LogicalUnit {
             preventing: Vec::new(),
             mode: ModeState::new(&description),
             reservations: reservations.expect("the shell has checked the record of reservations"),
+            identifying: IdentifyingInformation::default(),
             space: None,
             operation: None,
             sanitize_failed: false,

@@ -12,6 +12,7 @@ mod compare;
 mod copy;
 mod defects;
 mod identify;
+mod identifying;
 mod info;
 mod log;
 mod medium;
@@ -46,6 +47,7 @@ const FAMILIES: &[&[CommandInfo]] = &[
     copy::ROWS,
     defects::ROWS,
     identify::ROWS,
+    identifying::ROWS,
     legacy::ROWS,
     log::ROWS,
     medium::ROWS,
@@ -63,6 +65,7 @@ const FAMILIES: &[&[CommandInfo]] = &[
 /// Command families of tape drives.
 const TAPE_FAMILIES: &[&[CommandInfo]] = &[
     identify::ROWS,
+    identifying::ROWS,
     legacy::ROWS,
     medium::ROWS,
     opcodes::ROWS,
@@ -88,6 +91,7 @@ const CHANGER_FAMILIES: &[&[CommandInfo]] = &[
     changer::moves::ROWS,
     changer::tags::ROWS,
     identify::ROWS,
+    identifying::ROWS,
     legacy::ROWS,
     medium::ROWS,
     opcodes::ROWS,

@@ -9,6 +9,7 @@ mod capacity;
 mod cdb;
 mod copy;
 mod elements;
+mod identifying;
 mod inquiry;
 mod log;
 mod luns;
@@ -31,6 +32,9 @@ pub use cdb::{
 };
 pub use copy::{CopyDevice, CopyLimits, CopyList, CopyReport, CopySegment, CopyStatus};
 pub use elements::{ElementStatus, parse_elements};
+pub use identifying::{
+    IdentifyingKind, emit_identifying, emit_supported_identifying, parse_identifying,
+};
 pub use inquiry::{Inquiry, PeripheralQualifier};
 pub use log::{
     LogPage, LogParameter, ParameterKind, ResourceScope, log_page, provisioning_parameter,

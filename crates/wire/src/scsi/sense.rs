@@ -278,6 +278,8 @@ impl Sense {
         THIN_PROVISIONING_SOFT_THRESHOLD_REACHED = UnitAttention, 0x38, 0x07;
         /// INQUIRY data changed.
         INQUIRY_DATA_CHANGED = UnitAttention, 0x3f, 0x03;
+        /// Identifying information of the device changed.
+        DEVICE_IDENTIFIER_CHANGED = UnitAttention, 0x3f, 0x05;
         /// The set of LUs changed.
         REPORTED_LUNS_DATA_CHANGED = UnitAttention, 0x3f, 0x0e;
         /// Aborted without a more specific reason.

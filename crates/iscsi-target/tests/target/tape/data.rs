@@ -128,21 +128,7 @@ fn reset_of_a_drive_restores_its_mode_data() {
     assert_eq!((changed[2], &changed[9..12]), (0, &[0, 2, 0x58][..]));
     assert_ne!(changed[12..], before[12..]);
 
-    let request = TaskManagementRequest {
-        immediate: true,
-        function: TaskManagementFunction::LogicalUnitReset,
-        lun: Lun::new(DRIVES[0].into()),
-        itt: Itt(0x7000_0000),
-        referenced_task_tag: Itt::RESERVED,
-        cmd_sn: CmdSn(scene.initiator.cmd_sn),
-        exp_stat_sn: scene.initiator.exp_stat_sn,
-        ref_cmd_sn: CmdSn(0),
-        exp_data_sn: 0,
-    };
-    let mut header = [0; 48];
-    request.emit(&mut header);
-    scene.initiator.send(&mut scene.pair, &header, &[]);
-    scene.initiator.receive(&mut scene.pair);
+    reset(&mut scene, TaskManagementFunction::LogicalUnitReset);
     let attention = scene.run(DRIVES[0], Cdb::TestUnitReady, 0);
     assert_eq!(attention.sense(), Sense::BUS_DEVICE_RESET_FUNCTION);
     assert_eq!(scene.run(DRIVES[0], mode, 255).good(), before);

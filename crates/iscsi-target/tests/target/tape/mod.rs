@@ -6,6 +6,7 @@ mod changer_pages;
 mod conditions;
 mod data;
 mod durable;
+mod identifying;
 mod library;
 mod limits;
 mod log;
@@ -232,6 +233,26 @@ fn clear(pair: &mut Pair, initiator: &mut Initiator, lun: u8) {
         .sense
         .is_some_and(|sense| sense.key == hakaru_wire::scsi::SenseKey::UnitAttention)
     {}
+}
+
+/// Executes a task management function on the first drive.
+fn reset(scene: &mut Scene, function: TaskManagementFunction) {
+    let initiator = &mut scene.initiator;
+    let mut header = [0; 48];
+    TaskManagementRequest {
+        immediate: true,
+        function,
+        lun: Lun::new(DRIVES[0].into()),
+        itt: Itt(0x7000_0000),
+        referenced_task_tag: Itt::RESERVED,
+        cmd_sn: CmdSn(initiator.cmd_sn),
+        exp_stat_sn: initiator.exp_stat_sn,
+        ref_cmd_sn: CmdSn(0),
+        exp_data_sn: 0,
+    }
+    .emit(&mut header);
+    initiator.send(&mut scene.pair, &header, &[]);
+    assert_eq!(initiator.receive(&mut scene.pair).len(), 1);
 }
 
 /// Enlarges the cartridges.

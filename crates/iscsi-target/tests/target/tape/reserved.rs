@@ -164,6 +164,7 @@ const ALWAYS: &[Command] = &[
     (0x5e, Some(2)),
     (0x5e, Some(3)),
     (0xa0, None),       // REPORT LUNS
+    (0xa3, Some(0x05)), // REPORT IDENTIFYING INFORMATION
     (0xa3, Some(0x0a)), // REPORT TARGET PORT GROUPS
 ];
 

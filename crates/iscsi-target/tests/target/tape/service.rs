@@ -75,16 +75,6 @@ fn verify_reports_what_the_storage_cannot_read() {
 }
 
 #[test]
-fn identifying_information_is_refused() {
-    let mut scene = Scene::new(&[]);
-    // REPORT and SET IDENTIFYING INFORMATION.
-    for (opcode, action) in [(0xa3, 0x05), (0xa4, 0x06)] {
-        let cdb = [opcode, action, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        scene.refuses(&cdb, 1, Some(4));
-    }
-}
-
-#[test]
 fn default_self_test_succeeds_and_other_diagnostics_are_refused() {
     let mut scene = Scene::new(&[]);
     scene.cdb(&[0x1d, 0x04, 0, 0, 0, 0]).good();

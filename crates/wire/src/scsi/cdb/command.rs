@@ -52,6 +52,20 @@ pub enum Cdb {
     },
     /// PERSISTENT RESERVE OUT.
     PersistentReserveOut(PersistentReserveOut),
+    /// REPORT IDENTIFYING INFORMATION.
+    ReportIdentifyingInformation {
+        /// INFORMATION TYPE, 0 to 127; see [`crate::scsi::IdentifyingKind`].
+        information_type: u8,
+        /// Maximum length of the answer, bytes.
+        allocation_length: u32,
+    },
+    /// SET IDENTIFYING INFORMATION. Its parameter list is the information itself.
+    SetIdentifyingInformation {
+        /// INFORMATION TYPE, 0 to 127; see [`crate::scsi::IdentifyingKind`].
+        information_type: u8,
+        /// Bytes of the parameter list; 0 removes the information.
+        parameter_list_length: u32,
+    },
     /// REPORT TARGET PORT GROUPS.
     ReportTargetPortGroups {
         /// Whether the extended header is requested.

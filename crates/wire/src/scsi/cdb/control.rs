@@ -9,6 +9,8 @@ use crate::octets::{put_u16, put_u32, u16_at, u32_at};
 
 /// Service actions of MAINTENANCE IN.
 pub mod maintenance_in {
+    /// REPORT IDENTIFYING INFORMATION.
+    pub const REPORT_IDENTIFYING_INFORMATION: u8 = 0x05;
     /// REPORT TARGET PORT GROUPS.
     pub const REPORT_TARGET_PORT_GROUPS: u8 = 0x0a;
     /// REPORT SUPPORTED OPERATION CODES.
@@ -19,6 +21,8 @@ pub mod maintenance_in {
 
 /// Service actions of MAINTENANCE OUT.
 pub mod maintenance_out {
+    /// SET IDENTIFYING INFORMATION.
+    pub const SET_IDENTIFYING_INFORMATION: u8 = 0x06;
     /// SET TARGET PORT GROUPS.
     pub const SET_TARGET_PORT_GROUPS: u8 = 0x0a;
 }

@@ -189,6 +189,10 @@ fn parse_other(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
         }
         opcode::MAINTENANCE_IN => parse_maintenance_in(cdb)?,
         opcode::MAINTENANCE_OUT => match cdb[1] & 0x1f {
+            maintenance_out::SET_IDENTIFYING_INFORMATION => Cdb::SetIdentifyingInformation {
+                information_type: cdb[10] >> 1,
+                parameter_list_length: u32_at(cdb, 6),
+            },
             maintenance_out::SET_TARGET_PORT_GROUPS => Cdb::SetTargetPortGroups {
                 parameter_list_length: u32_at(cdb, 6),
             },
@@ -270,6 +274,10 @@ fn parse_other(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
 fn parse_maintenance_in(cdb: &[u8]) -> Result<Cdb, CdbError> {
     let allocation_length = u32_at(cdb, 6);
     Ok(match cdb[1] & 0x1f {
+        maintenance_in::REPORT_IDENTIFYING_INFORMATION => Cdb::ReportIdentifyingInformation {
+            information_type: cdb[10] >> 1,
+            allocation_length,
+        },
         maintenance_in::REPORT_TARGET_PORT_GROUPS => match cdb[1] >> 5 {
             format @ 0..=1 => Cdb::ReportTargetPortGroups {
                 extended_header: format == 1,
@@ -383,6 +391,24 @@ impl Cdb {
                 put_u16(out, 7, allocation_length);
             }
             Cdb::PersistentReserveOut(request) => request.emit(out),
+            Cdb::ReportIdentifyingInformation {
+                information_type,
+                allocation_length,
+            } => {
+                let action = maintenance_in::REPORT_IDENTIFYING_INFORMATION;
+                out[..2].copy_from_slice(&[opcode::MAINTENANCE_IN, action]);
+                put_u32(out, 6, allocation_length);
+                out[10] = information_type << 1;
+            }
+            Cdb::SetIdentifyingInformation {
+                information_type,
+                parameter_list_length,
+            } => {
+                let action = maintenance_out::SET_IDENTIFYING_INFORMATION;
+                out[..2].copy_from_slice(&[opcode::MAINTENANCE_OUT, action]);
+                put_u32(out, 6, parameter_list_length);
+                out[10] = information_type << 1;
+            }
             Cdb::ReportTargetPortGroups {
                 extended_header,
                 allocation_length,

@@ -75,6 +75,18 @@ fn controls() -> impl Strategy<Value = Cdb> {
                 allocation_length,
             }
         }),
+        (0u8..128, any::<u32>()).prop_map(|(information_type, allocation_length)| {
+            Cdb::ReportIdentifyingInformation {
+                information_type,
+                allocation_length,
+            }
+        }),
+        (0u8..128, any::<u32>()).prop_map(|(information_type, parameter_list_length)| {
+            Cdb::SetIdentifyingInformation {
+                information_type,
+                parameter_list_length,
+            }
+        }),
         any::<u32>().prop_map(|parameter_list_length| Cdb::SetTargetPortGroups {
             parameter_list_length,
         }),

@@ -85,6 +85,33 @@ pub(super) const ROWS: &[Row] = &[
         assert_eq!(answer.sense, asked.sense);
         answer
     }),
+    row(
+        "REPORT or SET IDENTIFYING INFORMATION of a type that is not supported",
+        || {
+            let mut scene = Scene::new(&[]);
+            let set = scene.run_list(&[0xa4, 0x06, 0, 0, 0, 0, 0, 0, 0, 4, 0x08, 0], b"name");
+            let answer = scene.run_in(&[0xa3, 0x05, 0, 0, 0, 0, 0, 0, 0, 255, 0x08, 0]);
+            assert_eq!(answer.sense, set.sense);
+            answer
+        },
+    ),
+    row(
+        "SET IDENTIFYING INFORMATION of more than 512 bytes, or 256 of text",
+        || {
+            let mut scene = Scene::new(&[]);
+            let text = scene.run_list(&[0xa4, 0x06, 0, 0, 0, 0, 0, 0, 1, 1, 0x04, 0], &[0; 257]);
+            let answer = scene.run_list(&[0xa4, 0x06, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0], &[0; 513]);
+            assert_eq!(answer.sense, text.sense);
+            answer
+        },
+    ),
+    row(
+        "SET IDENTIFYING INFORMATION of a text without a null byte at its end",
+        || {
+            let cdb = [0xa4, 0x06, 0, 0, 0, 0, 0, 0, 0, 4, 0x04, 0];
+            Scene::new(&[]).run_list(&cdb, b"name")
+        },
+    ),
 ];
 
 const PREVENT: Cdb = Cdb::PreventAllowMediumRemoval { prevent: 1 };

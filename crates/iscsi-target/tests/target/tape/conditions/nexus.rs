@@ -123,6 +123,17 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "first command after SET IDENTIFYING INFORMATION, of every other initiator",
+        || {
+            let (mut scene, mut other) = with_other();
+            let cdb = [0xa4, 0x06, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0];
+            other
+                .run_out(&mut scene.pair, DRIVES[0], &cdb, b"name")
+                .good();
+            scene.run(DRIVES[0], Cdb::TestUnitReady, 0)
+        },
+    ),
+    row(
         "first command after CLEAR of reservations, of every other registrant",
         || after(ReserveOut::Clear, (2, 0)),
     ),
@@ -177,24 +188,4 @@ fn after(action: ReserveOut, keys: (u64, u64)) -> Answer {
     )
     .good();
     scene.run(DRIVES[0], Cdb::TestUnitReady, 0)
-}
-
-/// Executes a task management function on the first drive.
-fn reset(scene: &mut Scene, function: TaskManagementFunction) {
-    let initiator = &mut scene.initiator;
-    let mut header = [0; 48];
-    TaskManagementRequest {
-        immediate: true,
-        function,
-        lun: Lun::new(DRIVES[0].into()),
-        itt: Itt(0x7000_0000),
-        referenced_task_tag: Itt::RESERVED,
-        cmd_sn: CmdSn(initiator.cmd_sn),
-        exp_stat_sn: initiator.exp_stat_sn,
-        ref_cmd_sn: CmdSn(0),
-        exp_data_sn: 0,
-    }
-    .emit(&mut header);
-    initiator.send(&mut scene.pair, &header, &[]);
-    assert_eq!(initiator.receive(&mut scene.pair).len(), 1);
 }
