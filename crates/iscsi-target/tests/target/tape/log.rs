@@ -214,6 +214,24 @@ fn sequential_access_page_has_bytes_and_places() {
 }
 
 #[test]
+fn temperature_is_not_available_with_and_without_a_cartridge() {
+    let mut scene = Scene::new(&[]);
+    let pages = scene.log(0x00);
+    assert!(pages[4..].is_sorted() && pages[4..].contains(&0x0d));
+    // FFh in both parameters, each a binary list.
+    let page = [0x0d, 0, 0, 12, 0, 0, 3, 2, 0, 0xff, 0, 1, 3, 2, 0, 0xff];
+    assert_eq!(scene.log(0x0d), page);
+    assert_eq!(
+        scene.log_from(0x0d, 1),
+        [&[0x0d, 0, 0, 6], &page[10..]].concat()
+    );
+    let beyond = scene.run_in(&[0x4d, 0, 0x4d, 0, 0, 0, 2, 0x10, 0, 0]);
+    assert_eq!(beyond.sense(), Sense::INVALID_FIELD_IN_CDB);
+    scene.move_medium(DRIVE, SLOT).good();
+    assert_eq!(scene.log(0x0d), page);
+}
+
+#[test]
 fn volume_statistics_follow_the_cartridge_into_another_drive() {
     let mut scene = used();
     let text = |text: &str, length| format!("{text:length$}").into_bytes();

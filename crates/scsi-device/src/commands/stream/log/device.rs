@@ -62,6 +62,16 @@ pub(super) fn sequential_access(drive: &Drive) -> Vec<LogParameter> {
     totals.chain(places).collect()
 }
 
+/// Returns the temperature and the highest one for continuous operation (SPC-4, temperature log
+/// page). FFh means that neither is available: the drive has no sensor, and a made-up value would
+/// be no measurement.
+pub(super) fn temperature() -> Vec<LogParameter> {
+    const NOT_AVAILABLE: u8 = 0xff;
+    [0x0000, 0x0001]
+        .map(|code| LogParameter::binary(code, &[0, NOT_AVAILABLE]))
+        .into()
+}
+
 /// Returns the very high frequency data (ADC-3 table 19). A drive answers while it is idle, so its
 /// activity is 0.
 pub(super) fn status(drive: &Drive, around: &Surroundings) -> Vec<LogParameter> {

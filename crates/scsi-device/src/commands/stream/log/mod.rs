@@ -1,6 +1,6 @@
 //! LOG SENSE of tape drives (SSC-3 and SSC-4 section 8.2, ADC-3 section 6.1, and the pages of LTO
 //! drives). All values are counts of this drive or of the cartridge in it. A parameter for which
-//! they have no value is left out.
+//! they have no value is left out, except the temperature, which is reported as not available.
 
 mod device;
 mod volume;
@@ -32,6 +32,7 @@ const SUPPORTED_PAGES: u8 = 0x00;
 const WRITE_ERRORS: u8 = 0x02;
 const READ_ERRORS: u8 = 0x03;
 const SEQUENTIAL_ACCESS: u8 = 0x0c;
+const TEMPERATURE: u8 = 0x0d;
 /// State of the drive, for the library (ADC-3).
 const DEVICE_STATUS: u8 = 0x11;
 const TAPE_ALERT_RESPONSE: u8 = 0x12;
@@ -43,11 +44,12 @@ const TAPE_ALERT: u8 = 0x2e;
 const TAPE_USAGE: u8 = 0x30;
 const TAPE_CAPACITY: u8 = 0x31;
 const LTO_COMPRESSION: u8 = 0x32;
-const PAGES: [u8; 13] = [
+const PAGES: [u8; 14] = [
     SUPPORTED_PAGES,
     WRITE_ERRORS,
     READ_ERRORS,
     SEQUENTIAL_ACCESS,
+    TEMPERATURE,
     DEVICE_STATUS,
     TAPE_ALERT_RESPONSE,
     DEVICE_STATISTICS,
@@ -95,6 +97,7 @@ fn log_sense(device: &mut Device<'_>, lu: u8, request: LogSense) -> Outcome {
         WRITE_ERRORS => device::write_errors(drive.logged()),
         READ_ERRORS => device::read_errors(drive.logged()),
         SEQUENTIAL_ACCESS => device::sequential_access(drive),
+        TEMPERATURE => device::temperature(),
         DEVICE_STATUS => device::status(drive, &around),
         TAPE_ALERT_RESPONSE => vec![LogParameter::binary(
             0,
