@@ -57,7 +57,7 @@ fn one() -> f64 {
 pub struct TapeDriveConfig {
     /// Logical unit number, 0 to 255.
     pub lun: u8,
-    /// Generation. It determines name and density code.
+    /// Generation. It determines the name, and the cartridges that the drive reads and writes.
     pub generation: TapeGeneration,
 }
 
@@ -87,4 +87,9 @@ pub struct CartridgeConfig {
     /// a new one.
     #[serde(default)]
     pub write_protected: Option<bool>,
+    /// Generation, which must be that of a cartridge in a folder or a pool that has one. Default: as
+    /// it is on such a cartridge; a new one is of the generation of each drive that it is in. A drive
+    /// reads its own generation and the two before, and writes its own and the one before.
+    #[serde(default)]
+    pub generation: Option<TapeGeneration>,
 }

@@ -252,6 +252,7 @@ fn nexus_that_may_not_see_a_drive_gets_no_attention_from_it() {
             barcode: "HAK001L5".to_owned(),
             slot: 1,
             write_protected: false,
+            generation: None,
             recovered: None,
         }],
         capacity_bytes: 1 << 20,

@@ -14,16 +14,22 @@ pub enum Alert {
     WriteProtect = 0x09,
     /// An unload was attempted while the removal of the cartridge is prevented.
     NoRemoval = 0x0a,
+    /// A cartridge was loaded that the drive does not read.
+    UnsupportedFormat = 0x0c,
+    /// A cartridge was loaded that the drive only reads.
+    ReadOnlyFormat = 0x11,
 }
 
 impl Alert {
     /// All events, ascending by flag.
-    pub const ALL: [Alert; 5] = [
+    pub const ALL: [Alert; 7] = [
         Alert::HardError,
         Alert::ReadFailure,
         Alert::WriteFailure,
         Alert::WriteProtect,
         Alert::NoRemoval,
+        Alert::UnsupportedFormat,
+        Alert::ReadOnlyFormat,
     ];
 
     /// Returns the flag in a set of flags, whose most significant bit is flag 1.

@@ -2,6 +2,7 @@
 
 use crate::attributes::HostAttributes;
 use crate::counters::Counters;
+use crate::generation::Generation;
 use crate::journal::{Journal, Lost, Record};
 use crate::medium::Medium;
 use crate::memory::Memory;
@@ -28,6 +29,8 @@ pub struct Cartridge {
     pub barcode: String,
     /// Whether its write-protect tab is set.
     pub write_protected: bool,
+    /// Generation. `None`: that of each drive that it is in.
+    pub generation: Option<Generation>,
     /// Place of its bytes.
     pub region: Region,
     /// Its contents.
@@ -54,7 +57,7 @@ pub struct Cartridge {
 }
 
 impl Cartridge {
-    /// Creates a cartridge whose earlier life is unknown.
+    /// Creates a cartridge whose earlier life is unknown, without a generation of its own.
     #[must_use]
     pub fn new(
         barcode: String,
@@ -66,6 +69,7 @@ impl Cartridge {
         Cartridge {
             barcode,
             write_protected,
+            generation: None,
             region,
             medium,
             journal,

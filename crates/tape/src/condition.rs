@@ -38,8 +38,12 @@ pub enum Condition {
     },
     /// The drive has no cartridge, or has ejected it.
     NoMedium,
+    /// The cartridge is of a generation that the drive does not read.
+    UnknownFormat,
     /// The cartridge is write-protected.
     WriteProtected,
+    /// The cartridge is of a generation that the drive only reads.
+    ReadOnlyFormat,
     /// A field of the CDB has an invalid value.
     InvalidField {
         /// Byte of the field.
@@ -90,7 +94,9 @@ impl Condition {
                 .with_stream(end_of_medium)
                 .with_information(undone),
             Condition::NoMedium => Sense::MEDIUM_NOT_PRESENT,
+            Condition::UnknownFormat => Sense::CANNOT_READ_MEDIUM_UNKNOWN_FORMAT,
             Condition::WriteProtected => Sense::WRITE_PROTECTED,
+            Condition::ReadOnlyFormat => Sense::CANNOT_WRITE_MEDIUM_INCOMPATIBLE_FORMAT,
             Condition::InvalidField { byte, bit } => CdbError::InvalidField { byte, bit }.sense(),
         }
     }
@@ -130,7 +136,9 @@ mod tests {
             (Condition::ProgrammableWarning, (valid, 0x40, 0, 0, 7)),
             (Condition::Overflow { undone: 7 }, (valid, 0x4d, 7, 0, 2)),
             (Condition::NoMedium, (none, 0x02, 0, 0x3a, 0)),
+            (Condition::UnknownFormat, (none, 0x03, 0, 0x30, 1)),
             (Condition::WriteProtected, (none, 0x07, 0, 0x27, 0)),
+            (Condition::ReadOnlyFormat, (none, 0x07, 0, 0x30, 5)),
         ] {
             assert_eq!(laid_out(condition), expected, "{condition:?}");
         }

@@ -19,6 +19,8 @@ pub struct Placed {
     pub slot: u16,
     /// Whether its write-protect tab is set.
     pub write_protected: bool,
+    /// Generation. `None`: that of each drive that it is in.
+    pub generation: Option<Generation>,
     /// The cartridge as it was read from its store, which determines its capacity. `None`: it is
     /// empty, and its contents end with the process.
     pub recovered: Option<Arc<Recovered>>,
@@ -100,6 +102,7 @@ impl LibraryConfig {
         let barcode = placed.barcode.clone();
         Cartridge {
             loads,
+            generation: placed.generation,
             life: is_new.then(Counters::default),
             memory,
             ..Cartridge::new(barcode, placed.write_protected, region, medium, journal)

@@ -48,7 +48,7 @@ pub enum Continued {
 /// A tape drive.
 #[derive(Debug)]
 pub struct Drive {
-    /// Generation, which determines density and name.
+    /// Generation, which determines its name, and the cartridges that it reads and writes.
     pub generation: Generation,
     /// BLOCK LENGTH of the mode data, bytes: of fixed blocks; 0 means variable blocks only.
     pub block_bytes: u32,
@@ -118,10 +118,38 @@ impl Drive {
     /// Returns the loaded cartridge.
     ///
     /// # Errors
-    /// [`Condition::NoMedium`].
+    /// [`Condition::NoMedium`], [`Condition::UnknownFormat`].
     pub fn loaded(&self) -> Result<&Cartridge, Condition> {
         let cartridge = self.cartridge.as_ref().filter(|_| self.threaded);
-        cartridge.ok_or(Condition::NoMedium)
+        let cartridge = cartridge.ok_or(Condition::NoMedium)?;
+        let generation = cartridge.generation.unwrap_or(self.generation);
+        if !self.generation.reads(generation) {
+            return Err(Condition::UnknownFormat);
+        }
+        Ok(cartridge)
+    }
+
+    /// Returns the generation in whose format the drive reads and writes: that of the loaded
+    /// cartridge, or its own without one.
+    #[must_use]
+    pub fn format(&self) -> Generation {
+        let cartridge = self.loaded().ok();
+        let generation = cartridge.and_then(|cartridge| cartridge.generation);
+        generation.unwrap_or(self.generation)
+    }
+
+    /// Whether the drive has a cartridge that it has ejected.
+    #[must_use]
+    pub fn has_ejected(&self) -> bool {
+        self.cartridge.is_some() && !self.threaded
+    }
+
+    /// Whether the drive has a cartridge that it cannot write, because of its tab or its format.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        let cartridge = self.cartridge.as_ref();
+        cartridge.is_some_and(|cartridge| cartridge.write_protected)
+            || !self.generation.writes(self.format())
     }
 
     /// Returns the number of objects before the position.
@@ -214,11 +242,19 @@ impl Drive {
         self.cartridge.take()
     }
 
+    /// Loads the cartridge. One of a format that the drive does not read is not mounted.
     fn thread(&mut self) {
         self.end_mount();
         self.zone_reported = false;
         self.threaded = true;
         self.position = 0;
+        if self.loaded().is_err() {
+            self.alerts.raise(Alert::UnsupportedFormat);
+            return;
+        }
+        if !self.generation.writes(self.format()) {
+            self.alerts.raise(Alert::ReadOnlyFormat);
+        }
         self.counters.loads += 1;
         self.before_mount = self.counters;
         if let Some(cartridge) = &mut self.cartridge {
@@ -240,7 +276,7 @@ impl Drive {
     /// Executes LOAD UNLOAD. Returns whether a cartridge was loaded that was not loaded before.
     ///
     /// # Errors
-    /// [`Condition::NoMedium`]: the drive has no cartridge to load.
+    /// [`Condition::NoMedium`]: the drive has no cartridge to load. [`Condition::UnknownFormat`].
     pub fn load_or_unload(&mut self, load: bool) -> Result<bool, Condition> {
         if !load {
             self.threaded = false;
@@ -251,6 +287,7 @@ impl Drive {
         }
         let before = self.threaded;
         self.thread();
+        self.loaded()?;
         Ok(!before)
     }
 
@@ -348,11 +385,14 @@ impl Drive {
     /// TapeAlert flag for that.
     ///
     /// # Errors
-    /// [`Condition::NoMedium`], [`Condition::WriteProtected`].
+    /// As [`Self::loaded`]; [`Condition::WriteProtected`], [`Condition::ReadOnlyFormat`].
     pub fn writable(&mut self) -> Result<(), Condition> {
         if self.loaded()?.write_protected {
             self.alerts.raise(Alert::WriteProtect);
             return Err(Condition::WriteProtected);
+        }
+        if !self.generation.writes(self.format()) {
+            return Err(Condition::ReadOnlyFormat);
         }
         Ok(())
     }
@@ -371,8 +411,8 @@ impl Drive {
     }
 
     pub(crate) fn loaded_mut(&mut self) -> Result<&mut Cartridge, Condition> {
-        let cartridge = self.cartridge.as_mut().filter(|_| self.threaded);
-        cartridge.ok_or(Condition::NoMedium)
+        self.loaded()?;
+        self.cartridge.as_mut().ok_or(Condition::NoMedium)
     }
 
     /// Executes WRITE FILEMARKS. Returns [`Condition::EarlyWarning`] if they were written past

@@ -1,7 +1,7 @@
 //! Properties of LTO generations.
 
 /// A generation of LTO drives and cartridges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {
     /// LTO-3, 400 GB.
     Lto3,
@@ -38,6 +38,44 @@ impl Generation {
         Generation::Lto5,
         Generation::Lto6,
     ];
+
+    /// Returns the number of the generation.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Generation::Lto3 => 3,
+            Generation::Lto4 => 4,
+            Generation::Lto5 => 5,
+            Generation::Lto6 => 6,
+        }
+    }
+
+    /// Returns the generation with this number.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Generation> {
+        let mut all = Generation::ALL.into_iter();
+        all.find(|generation| generation.number() == number)
+    }
+
+    /// Whether a drive of this generation reads cartridges of another one: its own, and the two
+    /// before.
+    #[must_use]
+    pub const fn reads(self, cartridge: Generation) -> bool {
+        matches!(self.number().checked_sub(cartridge.number()), Some(0..=2))
+    }
+
+    /// Whether a drive of this generation writes cartridges of another one, in the format of the
+    /// cartridge: its own, and the one before.
+    #[must_use]
+    pub const fn writes(self, cartridge: Generation) -> bool {
+        matches!(self.number().checked_sub(cartridge.number()), Some(0..=1))
+    }
+
+    /// Returns the generations of cartridges that a drive of this generation reads, ascending.
+    pub fn readable(self) -> impl Iterator<Item = Generation> {
+        let all = Generation::ALL.into_iter();
+        all.filter(move |cartridge| self.reads(*cartridge))
+    }
 
     /// Returns the recording format of the generation.
     #[must_use]
@@ -88,5 +126,37 @@ impl Generation {
             Generation::Lto5 => "Ultrium-5",
             Generation::Lto6 => "Ultrium-6",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drive_reads_two_generations_back_and_writes_one() {
+        use Generation::{Lto3, Lto4, Lto5, Lto6};
+        let written = |drive: Generation| {
+            let all = Generation::ALL.into_iter();
+            all.filter(|cartridge| drive.writes(*cartridge))
+                .collect::<Vec<_>>()
+        };
+        for (drive, read, writes) in [
+            (Lto3, &[Lto3][..], &[Lto3][..]),
+            (Lto4, &[Lto3, Lto4], &[Lto3, Lto4]),
+            (Lto5, &[Lto3, Lto4, Lto5], &[Lto4, Lto5]),
+            (Lto6, &[Lto4, Lto5, Lto6], &[Lto5, Lto6]),
+        ] {
+            assert_eq!(drive.readable().collect::<Vec<_>>(), read, "{drive:?}");
+            assert_eq!(written(drive), writes, "{drive:?}");
+        }
+    }
+
+    #[test]
+    fn generations_and_their_density_codes_ascend() {
+        assert!(Generation::ALL.is_sorted());
+        assert!(Generation::ALL.is_sorted_by_key(|generation| generation.density().code));
+        let numbered = (0..=u8::MAX).filter_map(Generation::of_number);
+        assert_eq!(numbered.collect::<Vec<_>>(), Generation::ALL);
     }
 }

@@ -94,7 +94,12 @@ def _tape_library(loaded: Loaded, library: TapeLibrary) -> contract.TapeLibraryC
         folder=None if library.folder is None else str(loaded.resolve(library.folder)),
         pool=library.pool,
         cartridges=[
-            contract.CartridgeConfig(barcode=cartridge.barcode, slot=slot, write_protected=cartridge.write_protected)
+            contract.CartridgeConfig(
+                barcode=cartridge.barcode,
+                slot=slot,
+                write_protected=cartridge.write_protected,
+                generation=cartridge.generation,
+            )
             for cartridge, slot in zip(library.cartridges, cartridge_slots(library), strict=True)
         ],
         capacity_bytes=library.capacity,

@@ -158,7 +158,9 @@ class TapeDrive(Part):
     """A tape drive, which is a logical unit."""
 
     lun: int = Field(ge=0, le=255, description="logical unit number")
-    generation: TapeGeneration = Field(default="lto5", description="name and density code that initiators see")
+    generation: TapeGeneration = Field(
+        default="lto5", description="name that initiators see, and the cartridges that the drive reads and writes"
+    )
 
 
 class Cartridge(Part):
@@ -171,6 +173,13 @@ class Cartridge(Part):
     write_protected: bool | None = Field(
         default=None,
         description="writes are refused with WRITE PROTECTED; default: as a cartridge that exists has it, else no",
+    )
+    generation: TapeGeneration | None = Field(
+        default=None,
+        description=(
+            "generation, which determines the drives that read and write it; default: as a cartridge that exists has"
+            " it, else that of each drive that it is in"
+        ),
     )
 
 

@@ -18,6 +18,7 @@ fn library(capacity_bytes: u64, write_protected: bool, timed: bool) -> TapeLibra
         barcode: format!("HAK00{slot}L5"),
         slot,
         write_protected,
+        generation: None,
         recovered: None,
     };
     TapeLibrary {

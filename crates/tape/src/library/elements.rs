@@ -244,6 +244,7 @@ pub(super) mod tests {
                     barcode: format!("HAK00{slot}L5"),
                     slot,
                     write_protected: false,
+                    generation: None,
                     recovered: None,
                 })
                 .collect(),

@@ -1,6 +1,7 @@
 //! The header of a cartridge.
 
 use super::frame::{FRAME_BYTES, FRAME_RUNS, u32_at, u64_at};
+use crate::generation::Generation;
 use crate::medium::{GRANULE_BYTES, RUNS_MAX};
 
 /// Bytes before the first area.
@@ -15,6 +16,8 @@ const AREA_MAX: u64 = 1 << 30;
 /// Largest capacity, bytes.
 const CAPACITY_MAX: u64 = 16 << 40;
 const BARCODE_MAX: usize = 32;
+/// Offset of the number of the generation, which follows the barcode; 0 means none.
+const GENERATION: usize = 34 + BARCODE_MAX;
 
 const MAGIC: [u8; 8] = *b"HAKTAPE\n";
 const VERSION: u32 = 1;
@@ -29,6 +32,8 @@ pub struct Header {
     pub barcode: String,
     /// Whether its write-protect tab is set.
     pub write_protected: bool,
+    /// Generation. `None`: that of each drive that it is in.
+    pub generation: Option<Generation>,
     /// Capacity, bytes: a multiple of 512, at most 16 TiB.
     pub capacity_bytes: u64,
     /// Length of an area of the index, bytes.
@@ -36,12 +41,13 @@ pub struct Header {
 }
 
 impl Header {
-    /// Describes a new cartridge. The caller has checked barcode and capacity.
+    /// Describes a new cartridge without a generation of its own. The caller has checked barcode and capacity.
     #[must_use]
     pub fn new(barcode: String, write_protected: bool, capacity_bytes: u64) -> Header {
         Header {
             barcode,
             write_protected,
+            generation: None,
             capacity_bytes,
             area_bytes: AREA_BYTES,
         }
@@ -82,6 +88,7 @@ impl Header {
         out[32] = if self.write_protected { PROTECTED } else { 0 };
         out[33] = self.barcode.len() as u8;
         out[34..34 + self.barcode.len()].copy_from_slice(self.barcode.as_bytes());
+        out[GENERATION] = self.generation.map_or(0, Generation::number);
         let sum = crc_fast::crc32_iscsi(&out[SUMMED..]);
         out[8..SUMMED].copy_from_slice(&sum.to_le_bytes());
         out
@@ -105,8 +112,10 @@ impl Header {
         let (capacity_bytes, area_bytes) = (u64_at(bytes, 16), u64_at(bytes, 24));
         let length = usize::from(bytes[33]);
         let barcode = bytes[34..].get(..length).unwrap_or(&[]);
+        let generation = Generation::of_number(bytes[GENERATION]);
         let is_plain = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
-        let valid = (1..=BARCODE_MAX).contains(&barcode.len())
+        let valid = (generation.is_some() || bytes[GENERATION] == 0)
+            && (1..=BARCODE_MAX).contains(&barcode.len())
             && barcode.iter().all(is_plain)
             && (GRANULE_BYTES..=CAPACITY_MAX).contains(&capacity_bytes)
             && capacity_bytes.is_multiple_of(GRANULE_BYTES)
@@ -118,6 +127,7 @@ impl Header {
         Ok(Header {
             barcode: String::from_utf8_lossy(barcode).into_owned(),
             write_protected: bytes[32] & PROTECTED != 0,
+            generation,
             capacity_bytes,
             area_bytes,
         })
@@ -130,7 +140,10 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written_and_every_damage_is_refused() {
-        let header = Header::new("HAK001L5".to_owned(), true, 1 << 30);
+        let header = Header {
+            generation: Some(Generation::Lto4),
+            ..Header::new("HAK001L5".to_owned(), true, 1 << 30)
+        };
         let bytes = header.emit();
         assert_eq!(Header::parse(&bytes), Ok(header));
         for at in 0..FRAME_BYTES {
@@ -138,6 +151,18 @@ mod tests {
             damaged[at] ^= 0x20;
             assert!(Header::parse(&damaged).is_err(), "{at}");
         }
+    }
+
+    #[test]
+    fn header_without_a_generation_and_one_of_an_unknown_generation() {
+        let header = Header::new("HAK001L5".to_owned(), false, 1 << 30);
+        let mut bytes = header.emit();
+        assert_eq!(bytes[GENERATION], 0);
+        assert_eq!(Header::parse(&bytes), Ok(header));
+        bytes[GENERATION] = 2;
+        let sum = crc_fast::crc32_iscsi(&bytes[SUMMED..]);
+        bytes[8..SUMMED].copy_from_slice(&sum.to_le_bytes());
+        assert!(Header::parse(&bytes).is_err());
     }
 
     #[test]

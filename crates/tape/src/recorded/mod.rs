@@ -1,7 +1,7 @@
 //! A cartridge on a store that survives the process.
 //!
 //! ```text
-//! header        512 bytes: barcode, write-protect tab, capacity, length of an area
+//! header        512 bytes: barcode, write-protect tab, generation, capacity, length of an area
 //! memory        from 1 KiB: two copies of the host attributes
 //! area 0        from 4 KiB: records of the index, in frames of 512 bytes
 //! area 1        as area 0

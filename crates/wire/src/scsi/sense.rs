@@ -206,6 +206,8 @@ impl Sense {
         WRITE_ERROR = MediumError, 0x0c, 0x00;
         /// A read failed.
         UNRECOVERED_READ_ERROR = MediumError, 0x11, 0x00;
+        /// The cartridge has a format that the drive does not read.
+        CANNOT_READ_MEDIUM_UNKNOWN_FORMAT = MediumError, 0x30, 0x01;
         /// The data does not fit in the rest of the partition.
         PHYSICAL_END_OF_PARTITION = VolumeOverflow, 0x00, 0x02;
         /// The end of the recorded data was reached.
@@ -244,6 +246,8 @@ impl Sense {
         SAVING_PARAMETERS_NOT_SUPPORTED = IllegalRequest, 0x39, 0x00;
         /// The LU may not be written.
         WRITE_PROTECTED = DataProtect, 0x27, 0x00;
+        /// The cartridge has a format that the drive only reads.
+        CANNOT_WRITE_MEDIUM_INCOMPATIBLE_FORMAT = DataProtect, 0x30, 0x05;
         /// An initiator has protected the LU (SWP of the control mode page).
         LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED = DataProtect, 0x27, 0x02;
         /// The pool is full.

@@ -22,6 +22,7 @@ class CartridgeConfig(Message):
     barcode: str
     slot: int
     write_protected: bool | None = None
+    generation: TapeGeneration | None = None
 
 
 class TapeTimesConfig(Message):

@@ -186,6 +186,7 @@ mod tests {
                 barcode: "HAK001L5".to_owned(),
                 slot: 1,
                 write_protected: None,
+                generation: None,
             }],
             capacity_bytes: 1 << 30,
             early_warning_bytes: 1 << 20,

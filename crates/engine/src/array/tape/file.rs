@@ -7,6 +7,7 @@ use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::file::disk::{FileDisk, sync_entry};
 use hakaru_tape::{Header, Medium, ReadError, Recovered};
 
+use super::declared::Declared;
 use super::stored::{self, Stored, complete, has_no_cartridge};
 use crate::array::path_hint::path_hint;
 use crate::array::storage::OpenFile;
@@ -27,14 +28,15 @@ pub struct CartridgeFile {
 }
 
 /// Opens the file of a cartridge, and locks it. Creates it as `new` describes if it does not exist,
-/// or if its creation was interrupted. `write_protected` sets the tab of an existing cartridge.
+/// or if its creation was interrupted. An existing cartridge gets the properties that are declared.
 ///
 /// # Errors
-/// The file cannot be created, opened or read, another process uses it, or it is damaged.
+/// The file cannot be created, opened or read, another process uses it, or it is damaged; the
+/// cartridge is of another generation.
 pub fn open_or_create(
     path: &Path,
     new: &Header,
-    write_protected: Option<bool>,
+    declared: Declared,
 ) -> Result<CartridgeFile, Failure> {
     let (file, disk) = lock(path)?;
     let fail = |error| failure(path, &error);
@@ -45,7 +47,8 @@ pub fn open_or_create(
             .map_err(fail)?;
     }
     let mut recovered = read(path, &disk)?;
-    stored::set_tab(&disk, &mut recovered, write_protected).map_err(fail)?;
+    let header = declared.applied(&recovered.header)?;
+    stored::set_header(&disk, &mut recovered, header).map_err(fail)?;
     Ok(CartridgeFile {
         file,
         disk,

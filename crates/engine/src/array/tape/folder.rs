@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use hakaru_contract::TapeLibraryConfig;
-use hakaru_tape::{Header, Recovered};
+use hakaru_tape::Recovered;
 
 use super::config::is_barcode;
 use super::file::{self, CartridgeFile};
@@ -47,14 +47,13 @@ pub fn open(folder: &Path, config: &TapeLibraryConfig) -> Result<Vec<Placed>, Fa
         let Wanted {
             barcode,
             slot,
-            write_protected: protected,
+            declared,
         } = wanted;
         let path = folder.join(barcode).with_extension(SUFFIX);
-        let protected_now = protected.unwrap_or(false);
-        let new = Header::new(barcode.to_owned(), protected_now, config.capacity_bytes);
+        let new = declared.header(barcode, config.capacity_bytes);
         let CartridgeFile {
             file, recovered, ..
-        } = file::open_or_create(&path, &new, protected)?;
+        } = file::open_or_create(&path, &new, declared)?;
         if recovered.header.barcode != barcode {
             let message = format!(
                 "{} has the barcode {}",

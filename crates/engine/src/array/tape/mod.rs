@@ -5,15 +5,18 @@
 //! |---|---|
 //! | `config.rs` | checks of the configuration |
 //! | `folder.rs` `pool.rs` | the cartridges in a folder or a pool |
-//! | `slots.rs` | the slots that these start in |
+//! | `slots.rs` `declared.rs` | the slots that these start in, and their declared properties |
+//! | `generation.rs` | generations of the contract |
 //! | `file.rs` `volume.rs` | a cartridge's file or volume, for blocking access |
 //! | `stored.rs` | creation and reading of a cartridge on either |
 //! | `blocking.rs` | accesses of the shell itself |
 //! | `tap.rs` `offline.rs` | export and import, also of pools that no array uses |
 mod blocking;
 mod config;
+mod declared;
 mod file;
 mod folder;
+mod generation;
 mod offline;
 mod pool;
 mod slots;
@@ -24,19 +27,20 @@ mod volume;
 use std::path::Path;
 use std::sync::Arc;
 
-use hakaru_contract::{TapeGeneration, TapeLibraryConfig};
+use hakaru_contract::TapeLibraryConfig;
 use hakaru_iscsi_target::{IoOp, IoResult, LuDescription, TapeLibrary, Target};
 use hakaru_runtime::Reactor;
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_store::{MemoryStore, PartStore, Place, Store, VolumeParts};
 use hakaru_tape::timing::{Parameters, TimedDrive};
-use hakaru_tape::{Generation, LibraryConfig, Placed, Recovered};
+use hakaru_tape::{LibraryConfig, Placed, Recovered};
 use serde_json::{Value, json};
 
 pub use self::config::check;
 pub use self::tap::{export, import};
 
 use self::blocking::perform;
+use self::generation::generation;
 use self::volume::BLOCK_BYTES;
 use super::storage::{Lu, LuMemory, Storage};
 use crate::failure::{Failure, OrEnvironment};
@@ -114,6 +118,7 @@ fn placed(slot: u16, recovered: Recovered) -> Placed {
         barcode: header.barcode.clone(),
         slot,
         write_protected: header.write_protected,
+        generation: header.generation,
         recovered: Some(Arc::new(recovered)),
     }
 }
@@ -122,15 +127,6 @@ fn placed(slot: u16, recovered: Recovered) -> Placed {
 /// well.
 fn part_bytes(library: &TapeLibrary) -> u64 {
     library.library.part_bytes().max(BLOCK_BYTES.into())
-}
-
-fn generation(generation: TapeGeneration) -> Generation {
-    match generation {
-        TapeGeneration::Lto3 => Generation::Lto3,
-        TapeGeneration::Lto4 => Generation::Lto4,
-        TapeGeneration::Lto5 => Generation::Lto5,
-        TapeGeneration::Lto6 => Generation::Lto6,
-    }
 }
 
 /// Returns the times of the drives; none if their motions take no time.
@@ -188,6 +184,7 @@ fn describe(config: &TapeLibraryConfig) -> TapeLibrary {
                     barcode: cartridge.barcode.clone(),
                     slot: cartridge.slot,
                     write_protected: cartridge.write_protected.unwrap_or(false),
+                    generation: cartridge.generation.map(generation),
                     recovered: None,
                 })
                 .collect(),

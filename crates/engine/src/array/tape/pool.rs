@@ -89,8 +89,7 @@ fn open_one(
     storage: &mut Storage,
     reactor: &Reactor,
 ) -> Result<Placed, Failure> {
-    let (barcode, protected) = (wanted.barcode.to_owned(), wanted.write_protected);
-    let new = Header::new(barcode, protected.unwrap_or(false), config.capacity_bytes);
+    let new = wanted.declared.header(wanted.barcode, config.capacity_bytes);
     let volume = match volume_of(storage, pool, wanted.barcode) {
         Some(volume) => volume,
         None => create_volume(pool, &new, storage, reactor)?,
@@ -109,7 +108,8 @@ fn open_one(
     if is_snapshot {
         recovered.header.write_protected = true;
     } else {
-        stored::set_tab(&bytes, &mut recovered, protected).map_err(fail)?;
+        let header = wanted.declared.applied(&recovered.header)?;
+        stored::set_header(&bytes, &mut recovered, header).map_err(fail)?;
         // Blocks that a crash has left behind the end of data.
         let end = recovered.header.data_bytes() + recovered.medium.used_bytes();
         bytes.give_back(end).map_err(fail)?;

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 
 use hakaru_contract::TapeLibraryConfig;
 
+use super::declared::Declared;
 use crate::failure::Failure;
 
 /// A cartridge to open.
@@ -11,8 +12,8 @@ pub struct Wanted<'a> {
     pub barcode: &'a str,
     /// Slot, from 1.
     pub slot: u16,
-    /// Whether its write-protect tab is to be set; `None` leaves it.
-    pub write_protected: Option<bool>,
+    /// Properties that the configuration declares.
+    pub declared: Declared,
 }
 
 /// Returns the cartridges that the configuration names, then the other ones that were `found`, in
@@ -32,7 +33,7 @@ pub fn assign<'a>(
         wanted.push(Wanted {
             barcode: &cartridge.barcode,
             slot: cartridge.slot,
-            write_protected: cartridge.write_protected,
+            declared: Declared::of(cartridge),
         });
     }
     let named: BTreeSet<&str> = wanted.iter().map(|each| each.barcode).collect();
@@ -49,7 +50,7 @@ pub fn assign<'a>(
         wanted.push(Wanted {
             barcode,
             slot,
-            write_protected: None,
+            declared: Declared::default(),
         });
     }
     Ok(wanted)

@@ -80,21 +80,16 @@ pub fn read(store: &dyn Stored) -> Result<Recovered, ReadError> {
     Ok(recovered)
 }
 
-/// Sets the write-protect tab of a cartridge. `None` leaves it.
+/// Replaces the header of a cartridge.
 ///
 /// # Errors
 /// The store cannot be written.
-pub fn set_tab(
-    store: &dyn Stored,
-    recovered: &mut Recovered,
-    write_protected: Option<bool>,
-) -> io::Result<()> {
-    let header = &mut recovered.header;
-    let Some(tab) = write_protected.filter(|tab| *tab != header.write_protected) else {
+pub fn set_header(store: &dyn Stored, recovered: &mut Recovered, header: Header) -> io::Result<()> {
+    if header == recovered.header {
         return Ok(());
-    };
-    header.write_protected = tab;
+    }
     store.write_at(0, &header.emit())?;
+    recovered.header = header;
     store.flush()
 }
 

@@ -325,7 +325,7 @@ fn mode_and_log_pages_have_the_forms_of_ssc_and_smc() {
     let data = run(DRIVES[0], &[0x4d, 0, 0x71, 0, 0, 0, 0, 0, 255, 0]).good();
     assert_eq!(data[4..16], [0, 1, 3, 4, 0, 0, 0, 0, 0, 2, 3, 4]);
     assert_eq!(data[24..28], [0, 0, 0, 1]);
-    let data = run(DRIVES[0], &[0x44, 0, 0, 0, 0, 0, 0, 0, 255, 0]).good();
+    let data = run(DRIVES[0], &[0x44, 1, 0, 0, 0, 0, 0, 0, 255, 0]).good();
     assert_eq!(
         (data.len(), data[4], &data[20..27]),
         (56, 0x58, &b"LTO-CVE"[..])

@@ -6,6 +6,7 @@ mod changer_pages;
 mod conditions;
 mod data;
 mod durable;
+mod generations;
 mod identifying;
 mod library;
 mod limits;
@@ -50,6 +51,7 @@ fn with_library(protected: bool) -> TargetConfig {
                 barcode: format!("HAK00{slot}L5"),
                 slot,
                 write_protected: protected,
+                generation: None,
                 recovered: None,
             })
             .collect(),
@@ -262,6 +264,19 @@ fn with_capacity(config: TargetConfig, capacity_bytes: u64) -> TargetConfig {
         if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
             library.library.capacity_bytes = capacity_bytes;
             lu.size_bytes = library.library.store_bytes();
+        }
+    }
+    config
+}
+
+/// Gives all cartridges a generation.
+fn with_generation(config: TargetConfig, generation: Generation) -> TargetConfig {
+    let mut config = config;
+    for lu in &mut config.lus {
+        if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
+            for placed in &mut library.library.cartridges {
+                placed.generation = Some(generation);
+            }
         }
     }
     config

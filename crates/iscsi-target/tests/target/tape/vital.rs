@@ -19,8 +19,8 @@ fn vital_product_data_of_a_drive() {
         page(&mut scene, 0xb1),
         [&[1, 0xb1, 0, 16][..], &serial].concat()
     );
-    // Flags 3, 5, 6, 9 and 10.
-    let flags = [1, 0xb2, 0, 8, 0x2c, 0xc0, 0, 0, 0, 0, 0, 0];
+    // Flags 3, 5, 6, 9, 10, 12 and 17.
+    let flags = [1, 0xb2, 0, 8, 0x2c, 0xd0, 0x80, 0, 0, 0, 0, 0];
     assert_eq!(page(&mut scene, 0xb2), flags);
     // A changer has none of these.
     for (code, expected) in [
@@ -41,16 +41,22 @@ fn densities_and_medium_types_are_those_of_the_generation() {
     let mut scene = Scene::new(&[]);
     let report = |flags| [0x44, flags, 0, 0, 0, 0, 0, 0, 255, 0];
     // Code twice, WRT and DEFLT, bits per mm, width, tracks, capacity in MB, texts.
-    let mut density = vec![0, 54, 0, 0, 0x58, 0x58, 0xa0, 0, 0, 0, 0x3b, 0x26];
+    let mut density = vec![0x58, 0x58, 0xa0, 0, 0, 0, 0x3b, 0x26];
     density.extend([0, 127, 5, 0, 0, 0x16, 0xe3, 0x60]);
     density.extend(b"LTO-CVE U-516   Ultrium 5/16T       ");
     // Type, length, number of codes, codes, width, length, texts.
-    let mut medium = vec![0, 58, 0, 0, 0, 0, 0, 52, 1, 0x58, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut medium = vec![0, 0, 0, 52, 1, 0x58, 0, 0, 0, 0, 0, 0, 0, 0];
     medium.extend([0, 127, 0x03, 0x4e, 0, 0]);
     medium.extend(b"LTO-CVE Data    Ultrium-5           ");
-    for media in 0..2 {
-        assert_eq!(scene.run_in(&report(media)).good(), density);
-        assert_eq!(scene.run_in(&report(2 | media)).good(), medium);
+    // The medium has one descriptor, the drive one for each generation that it reads.
+    for (types, descriptor) in [(0, density), (2, medium)] {
+        let length = descriptor.len() as u8;
+        let of_medium = [&[0, length + 2, 0, 0][..], &descriptor].concat();
+        assert_eq!(scene.run_in(&report(types | 1)).good(), of_medium);
+        let of_drive = scene.run_in(&report(types)).good();
+        assert_eq!(of_drive[..4], [0, 3 * length + 2, 0, 0]);
+        assert_eq!(of_drive.len(), 4 + 3 * descriptor.len());
+        assert!(of_drive.ends_with(&descriptor));
     }
     scene.move_medium(DRIVE, SLOT).good();
     for types in [0, 2] {

@@ -127,7 +127,7 @@ fn attributes(drive: &Drive, cartridge: &Cartridge, names: &[String]) -> Vec<Att
         binary(0x0002, &drive.alerts.after(0).to_be_bytes()),
         binary(0x0003, &cartridge.loads.to_be_bytes()),
         ascii(0x0005, 8, ORGANIZATION),
-        binary(0x0006, &[drive.generation.density().code]),
+        binary(0x0006, &[drive.format().density().code]),
         // VOLUME IDENTIFIER: the label that the library reads.
         ascii(0x0008, 32, &cartridge.barcode),
     ];
@@ -146,10 +146,10 @@ fn attributes(drive: &Drive, cartridge: &Cartridge, names: &[String]) -> Vec<Att
         binary(0x0223, &mib(mount.read_bytes)),
         ascii(0x0400, 8, MANUFACTURER),
         ascii(0x0401, 32, &cartridge.barcode),
-        binary(0x0402, &drive.generation.length_m().to_be_bytes()),
+        binary(0x0402, &drive.format().length_m().to_be_bytes()),
         binary(0x0403, &u32::from(MEDIUM_WIDTH).to_be_bytes()),
         ascii(0x0404, 8, ORGANIZATION),
-        binary(0x0405, &[drive.generation.density().code]),
+        binary(0x0405, &[drive.format().density().code]),
         // MEDIUM TYPE: a data cartridge.
         binary(0x0408, &[0]),
         ascii(0x0806, 32, &cartridge.barcode),

@@ -1,7 +1,8 @@
-//! REPORT DENSITY SUPPORT (SSC-3 section 7.11). A drive has the cartridges of its own generation,
-//! so drive and medium have one density and one type of medium.
+//! REPORT DENSITY SUPPORT (SSC-3 section 7.11). A cartridge has the density of its generation. A
+//! drive reads the density of its own generation and of the two before, and writes all of these but
+//! the oldest.
 
-use hakaru_tape::{Density, Generation};
+use hakaru_tape::{Drive, Generation};
 use hakaru_wire::scsi::{Cdb, StreamCommand};
 
 use super::super::info::{C, CommandInfo, Direction, Request, X};
@@ -33,11 +34,18 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     if let (true, Err(condition)) = (medium, drive.loaded()) {
         return Outcome::check(condition.sense());
     }
-    let mut data = vec![0; 4];
-    if medium_types {
-        data.extend_from_slice(&medium_descriptor(drive.generation));
+    let generations = if medium {
+        vec![drive.format()]
     } else {
-        data.extend_from_slice(&density_descriptor(drive.generation.density()));
+        drive.generation.readable().collect()
+    };
+    let mut data = vec![0; 4];
+    for generation in generations {
+        if medium_types {
+            data.extend_from_slice(&medium_descriptor(generation));
+        } else {
+            data.extend_from_slice(&density_descriptor(drive, generation));
+        }
     }
     let length = data.len() as u16 - 2;
     data[..2].copy_from_slice(&length.to_be_bytes());
@@ -53,12 +61,16 @@ fn emit_texts(fields: &mut [u8], texts: [&str; 3]) {
     }
 }
 
-/// Returns the density support data block descriptor (SSC-3 table 61).
-fn density_descriptor(density: Density) -> [u8; 52] {
+/// Returns the density support data block descriptor (SSC-3 table 61) of a generation that the drive
+/// reads. The default density is that of the drive.
+fn density_descriptor(drive: &Drive, generation: Generation) -> [u8; 52] {
     const WRITABLE: u8 = 0x80;
     const DEFAULT: u8 = 0x20;
+    let writable = u8::from(drive.generation.writes(generation)) * WRITABLE;
+    let default = u8::from(drive.generation == generation) * DEFAULT;
+    let density = generation.density();
     let mut out = [0; 52];
-    out[..3].copy_from_slice(&[density.code, density.code, WRITABLE | DEFAULT]);
+    out[..3].copy_from_slice(&[density.code, density.code, writable | default]);
     out[5..8].copy_from_slice(&density.bits_per_mm.to_be_bytes()[1..]);
     out[8..10].copy_from_slice(&MEDIUM_WIDTH.to_be_bytes());
     out[10..12].copy_from_slice(&density.tracks.to_be_bytes());

@@ -56,7 +56,7 @@ const MEDIUM_TYPE: u8 = 0;
 /// because the settings apply to the entire medium.
 fn descriptor(drive: &Drive) -> BlockDescriptor {
     BlockDescriptor {
-        blocks: u64::from(drive.generation.density().code) << 24,
+        blocks: u64::from(drive.format().density().code) << 24,
         block_length: drive.block_bytes,
     }
 }
@@ -91,11 +91,8 @@ fn mode_sense(device: &mut Device<'_>, lu: u8, request: ModeSense) -> Outcome {
     if !is_general && (pages.is_empty() || request.page == ALL_PAGES) {
         return Outcome::check(CdbError::InvalidField { byte: 3, bit: None }.sense());
     }
-    let protected = drive
-        .loaded()
-        .is_ok_and(|cartridge| cartridge.write_protected);
     let data = ModeData {
-        write_protected: protected || !writes,
+        write_protected: drive.loaded().is_ok() && drive.is_protected() || !writes,
         // This bit is BUFFERED MODE 1 of a tape drive.
         dpo_fua: drive.buffered,
         block_descriptor: (!request.disable_block_descriptors).then(|| descriptor(drive)),
@@ -174,7 +171,7 @@ fn parse(drive: &Drive, ten: bool, list: &[u8]) -> Result<Selected, Sense> {
     }) = parsed.block_descriptor
     {
         // 00h is the default density, and 7Fh leaves it as it is.
-        let densities = [0, 0x7f, u64::from(drive.generation.density().code)];
+        let densities = [0, 0x7f, u64::from(drive.format().density().code)];
         if !densities.contains(&(blocks >> 24)) {
             return Err(invalid(descriptor_at));
         }

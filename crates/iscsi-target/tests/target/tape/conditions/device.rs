@@ -13,6 +13,36 @@ pub(super) const ROWS: &[Row] = &[
         assert_eq!(empty.sense, unloaded.sense);
         unloaded
     }),
+    row(
+        "the cartridge is newer than the drive, or more than two generations older",
+        || {
+            let [newer, older] =
+                [(Generation::Lto6, 0), (Generation::Lto3, 1)].map(|(other, drive)| {
+                    let config = with_generation(with_library(false), other);
+                    let mut scene = Scene::empty(config, &[]);
+                    scene.move_medium(SLOT, DRIVE + drive).good();
+                    let lun = DRIVES[usize::from(drive)];
+                    clear(&mut scene.pair, &mut scene.initiator, lun);
+                    scene.run(lun, Cdb::TestUnitReady, 0)
+                });
+            assert_eq!(newer, older);
+            older
+        },
+    ),
+    row(
+        "WRITE, WRITE FILEMARKS or ERASE of a cartridge that is two generations older",
+        || {
+            let config = with_generation(with_library(false), Generation::Lto3);
+            let mut scene = Scene::empty(config, &[]);
+            scene.move_medium(SLOT, DRIVE).good();
+            clear(&mut scene.pair, &mut scene.initiator, DRIVES[0]);
+            let marks = scene.marks(1);
+            let erase = scene.run_in(&[0x19, 0, 0, 0, 0, 0]);
+            let answer = scene.write(false, 4, b"data");
+            assert_eq!((&marks.sense, &erase.sense), (&answer.sense, &answer.sense));
+            answer
+        },
+    ),
     row("the drive moves data for another command", || {
         let mut scene = moving_data();
         scene.run(DRIVES[0], Cdb::TestUnitReady, 0)

@@ -77,9 +77,6 @@ pub(super) fn temperature() -> Vec<LogParameter> {
 pub(super) fn status(drive: &Drive, around: &Surroundings) -> Vec<LogParameter> {
     let present = drive.cartridge().is_some();
     let loaded = drive.loaded().is_ok();
-    let protected = drive
-        .cartridge()
-        .is_some_and(|cartridge| cartridge.write_protected);
     let byte = |bits: &[(bool, u8)]| {
         let set = bits.iter().filter(|(set, _)| *set);
         set.fold(0, |byte, (_, bit)| byte | bit)
@@ -87,10 +84,10 @@ pub(super) fn status(drive: &Drive, around: &Surroundings) -> Vec<LogParameter> 
     let first = byte(&[
         // PAMR, HUI: unloaded by an initiator, MACC, CMPR, WRTP, DINIT.
         (around.prevented, 0x80),
-        (present && !loaded, 0x40),
+        (drive.has_ejected(), 0x40),
         (loaded, 0x20),
         (drive.compression, 0x10),
-        (protected, 0x08),
+        (drive.is_protected(), 0x08),
         (true, 0x01),
     ]);
     let second = byte(&[

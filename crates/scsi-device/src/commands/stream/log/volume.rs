@@ -35,7 +35,7 @@ pub(super) fn statistics(drive: &Drive) -> Vec<LogParameter> {
         text(0x0040, &cartridge.barcode, 32),
         text(0x0042, &cartridge.barcode, 32),
         text(0x0043, MANUFACTURER, 8),
-        text(0x0045, drive.generation.personality(), 9),
+        text(0x0045, drive.format().personality(), 9),
         LogParameter::binary(0x0080, &[cartridge.write_protected.into()]),
         // WORM.
         LogParameter::binary(0x0081, &[0]),
