@@ -28,10 +28,12 @@ pub struct TapeLibraryConfig {
     pub pool: Option<String>,
     /// Cartridges, at most one for each slot.
     pub cartridges: Vec<CartridgeConfig>,
-    /// Capacity of each cartridge that is created, bytes: a multiple of 512 from 1 MiB to 16 TiB. A
-    /// block occupies a multiple of 512 bytes.
+    /// Capacity of each cartridge that is created, bytes on the tape: a multiple of 512 from 1 MiB to
+    /// 16 TiB. With compression, it takes as many times the bytes of initiators, at most 16 TiB. A
+    /// block occupies a multiple of 512 bytes before compression.
     pub capacity_bytes: u64,
-    /// Space left on a cartridge at which early warning begins, bytes, at most the capacity.
+    /// Space left on a cartridge at which early warning begins, bytes on the tape, at most the
+    /// capacity.
     pub early_warning_bytes: u64,
     /// Times of the drives. Default: their motions take no time.
     #[serde(default)]
@@ -42,7 +44,8 @@ pub struct TapeLibraryConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TapeTimesConfig {
-    /// Bytes of initiators for each byte on the tape, 1 to 100. Default 1.
+    /// Bytes of initiators for each byte on the tape, 1 to 100. It multiplies rates, and the bytes
+    /// that new cartridges take. Default 1.
     #[serde(default = "one")]
     pub compression: f64,
 }

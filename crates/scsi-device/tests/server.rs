@@ -4,7 +4,7 @@ use hakaru_scsi_device::{
     DeviceServer, Directions, LuDescription, Nexus, NexusState, Notice, Outcome, Rights,
     TapeLibrary, TargetPorts, Verdict, WRONG_DIRECTION,
 };
-use hakaru_tape::{Generation, LibraryConfig, Placed};
+use hakaru_tape::{Generation, LibraryConfig, Placed, Ratio};
 use hakaru_wire::scsi::{Isid, Lun, Sense, Status};
 
 const BLOCKS: u64 = 2048;
@@ -257,6 +257,7 @@ fn nexus_that_may_not_see_a_drive_gets_no_attention_from_it() {
         }],
         capacity_bytes: 1 << 20,
         early_warning_bytes: 0,
+        ratio: Ratio::ONE,
     };
     let drive_luns = vec![1];
     let units = [

@@ -16,9 +16,9 @@ const EARLY_WARNING_RUNS: usize = 1024;
 pub struct Region {
     /// First byte, a multiple of [`crate::GRANULE_BYTES`].
     pub offset_bytes: u64,
-    /// Length: the capacity of the cartridge, bytes.
+    /// Length: the bytes of initiators that the cartridge takes.
     pub length_bytes: u64,
-    /// Space left at which early warning begins, bytes, at most the length.
+    /// Space left at which early warning begins, bytes of initiators, at most the length.
     pub early_warning_bytes: u64,
 }
 
@@ -84,7 +84,7 @@ impl Cartridge {
         }
     }
 
-    /// Returns the bytes that can still be written at the end of data.
+    /// Returns the bytes of initiators that can still be written at the end of data.
     #[must_use]
     pub fn left_bytes(&self) -> u64 {
         self.region.length_bytes - self.medium.used_bytes()

@@ -8,6 +8,7 @@ use crate::generation::Generation;
 use crate::journal::Journal;
 use crate::medium::Medium;
 use crate::memory::Memory;
+use crate::ratio::Ratio;
 use crate::recorded::Recovered;
 
 /// A cartridge of a new library.
@@ -39,11 +40,12 @@ pub struct LibraryConfig {
     pub import_export: u16,
     /// Cartridges, each in a slot of its own.
     pub cartridges: Vec<Placed>,
-    /// Capacity of each cartridge that was not read from a store, bytes, a multiple of
-    /// [`crate::GRANULE_BYTES`].
+    /// Capacity of each cartridge that was not read from a store, bytes on the tape.
     pub capacity_bytes: u64,
-    /// Space left at which early warning begins, bytes, at most the capacity.
+    /// Space left at which early warning begins, bytes on the tape, at most the capacity.
     pub early_warning_bytes: u64,
+    /// Compression.
+    pub ratio: Ratio,
 }
 
 impl LibraryConfig {
@@ -56,7 +58,7 @@ impl LibraryConfig {
             .iter()
             .map(|placed| match &placed.recovered {
                 Some(recovered) => recovered.header.total_bytes(),
-                None => self.capacity_bytes,
+                None => self.ratio.cartridge_bytes(self.capacity_bytes),
             });
         parts.max().unwrap_or(0)
     }
@@ -73,7 +75,8 @@ impl LibraryConfig {
         let (offset_bytes, length_bytes, medium, loads, journal, memory) = match &placed.recovered {
             None => {
                 let (medium, memory) = (Medium::default(), Memory::default());
-                (base_bytes, self.capacity_bytes, medium, 0, None, memory)
+                let length_bytes = self.ratio.cartridge_bytes(self.capacity_bytes);
+                (base_bytes, length_bytes, medium, 0, None, memory)
             }
             Some(recovered) => {
                 let header = &recovered.header;
@@ -97,7 +100,10 @@ impl LibraryConfig {
         let region = Region {
             offset_bytes,
             length_bytes,
-            early_warning_bytes: self.early_warning_bytes.min(length_bytes),
+            early_warning_bytes: self
+                .ratio
+                .taken_bytes(self.early_warning_bytes)
+                .min(length_bytes),
         };
         let barcode = placed.barcode.clone();
         Cartridge {

@@ -11,6 +11,7 @@ use crate::condition::Condition;
 use crate::counters::Counters;
 use crate::generation::Generation;
 use crate::journal::Record;
+use crate::ratio::Ratio;
 use crate::ticket::Ticket;
 
 /// Number of drives that a cartridge remembers.
@@ -59,6 +60,8 @@ pub struct Drive {
     /// PEWS of the mode data, 10^6 bytes: size of a zone before early warning of whose beginning a
     /// write warns once. 0: none.
     pub warning_megabytes: u16,
+    /// Compression, which DCE does not change.
+    pub ratio: Ratio,
     /// Whether its motions take time ([`crate::timing`]).
     pub timed: bool,
     /// Number in its library, from 0.
@@ -93,6 +96,7 @@ impl Drive {
             compression: true,
             buffered: true,
             warning_megabytes: 0,
+            ratio: Ratio::ONE,
             timed: false,
             number: 0,
             alerts: Alerts::default(),
@@ -443,6 +447,7 @@ impl Drive {
     /// Whether the position is in the zone before early warning, or behind it.
     fn is_in_zone(&self) -> bool {
         let zone_bytes = u64::from(self.warning_megabytes) * 1_000_000;
+        let zone_bytes = self.ratio.taken_bytes(zone_bytes);
         self.loaded().is_ok_and(|cartridge| {
             let left = cartridge.region.length_bytes - self.place_bytes();
             left <= cartridge.region.early_warning_bytes + zone_bytes

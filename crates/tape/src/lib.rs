@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `medium` | blocks and filemarks of a cartridge as runs |
 //! | `condition` | conditions that end a command, and their sense data |
-//! | `generation` | properties of LTO generations |
+//! | `generation` `ratio` | properties of LTO generations; compression |
 //! | `ticket` | whether a transfer is in progress, done or lost |
 //! | `attributes` `memory` | what programs write into the memory of a cartridge |
 //! | `cartridge` | a cartridge: barcode, region, medium |
@@ -46,6 +46,7 @@ mod library;
 mod medium;
 mod memory;
 mod motion;
+mod ratio;
 mod read_write;
 mod recorded;
 pub mod simh;
@@ -64,6 +65,7 @@ pub use journal::{Journal, Lost, Record, index_of};
 pub use library::{Element, ElementKind, Library, MoveError, Moved, Role, TRANSPORT};
 pub use medium::{BLOCK_BYTES_MAX, GRANULE_BYTES, Medium, Object, Piece, RUNS_MAX};
 pub use memory::Memory;
+pub use ratio::Ratio;
 pub use read_write::Transfer;
 pub use recorded::{
     Damage, FRAME_BYTES, HEADER_BYTES, Header, MemoryTail, ReadAt, ReadError, Recovered, Tail,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hakaru_pool::disk::{Disk, MemoryDisk, Recorder, RecordingDisk};
 use hakaru_tape::{
     Damage, Drive, FRAME_BYTES, Generation, HEADER_BYTES, Header, Library, LibraryConfig, Medium,
-    Object, Placed, ReadError, Record, Recovered, recover,
+    Object, Placed, Ratio, ReadError, Record, Recovered, recover,
 };
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -167,6 +167,7 @@ impl Scene {
             ],
             capacity_bytes: CAPACITY,
             early_warning_bytes: 0,
+            ratio: Ratio::ONE,
         });
         library.move_medium(SLOT, DRIVE).unwrap();
         let recorder = Recorder::new();

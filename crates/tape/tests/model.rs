@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hakaru_tape::{
     Alert, Condition, Drive, Generation, Header, Library, LibraryConfig, Medium, Piece, Placed,
-    RUNS_MAX, Recovered, Tail, Transfer,
+    RUNS_MAX, Ratio, Recovered, Tail, Transfer,
 };
 use proptest::prelude::*;
 
@@ -33,6 +33,7 @@ impl Scene {
             }],
             capacity_bytes,
             early_warning_bytes,
+            ratio: Ratio::ONE,
         });
         library.move_medium(SLOT, DRIVE).unwrap();
         Scene {
@@ -456,6 +457,7 @@ fn life_of_a_cartridge_that_was_in_use_before_is_unknown() {
             }],
             capacity_bytes: 1 << 20,
             early_warning_bytes: 0,
+            ratio: Ratio::ONE,
         });
         library.move_medium(SLOT, DRIVE).unwrap();
         let drive = library.drive(0).unwrap();

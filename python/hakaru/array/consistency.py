@@ -19,6 +19,7 @@ Problem = tuple[Path_, str, str]
 EXTERNAL_HINT = "use 127.0.0.1 or [::1], or set `allow_external: true`"
 PORT_MAX = 65_535
 TIB = 1 << 40
+CARTRIDGE_TIB_MAX = 16
 CARTRIDGES_TIB_MAX = 64
 
 
@@ -201,8 +202,11 @@ def _tape_library(file: ArrayFile) -> Iterator[Problem]:
     if library.early_warning > library.capacity:
         message = "early warning would begin before the cartridge does"
         yield (*place, "early_warning"), message, "make it smaller than `capacity`"
-    total = library.capacity * len(library.cartridges)
-    if total > TIB * CARTRIDGES_TIB_MAX:
+    taken = library.capacity * (1.0 if library.times is None else library.times.compression)
+    if taken > TIB * CARTRIDGE_TIB_MAX:
+        message = f"with compression, a cartridge takes more than {CARTRIDGE_TIB_MAX} TiB"
+        yield (*place, "capacity"), message, "reduce the capacity or the compression"
+    if taken * len(library.cartridges) > TIB * CARTRIDGES_TIB_MAX:
         message = f"all cartridges together have more than {CARTRIDGES_TIB_MAX} TiB"
         yield (*place, "capacity"), message, "reduce the capacity or the number of cartridges"
     used = [lu.lun for lu in file.lus]

@@ -186,7 +186,12 @@ class Cartridge(Part):
 class TapeTimes(Part):
     """Times of tape drives, each as its generation has them."""
 
-    compression: float = Field(default=1.0, ge=1, le=100, description="bytes of initiators for each byte on the tape")
+    compression: float = Field(
+        default=1.0,
+        ge=1,
+        le=100,
+        description="bytes of initiators for each byte on the tape, which multiply rates and capacity",
+    )
 
 
 class TapeLibrary(Part):
@@ -204,10 +209,10 @@ class TapeLibrary(Part):
     )
     cartridges: list[Cartridge] = Field(default=[], max_length=10_000, description="at most one for each slot")
     capacity: Size = Field(
-        ge=MIB, le=16 * TIB, multiple_of=512, description="capacity of each new cartridge, a multiple of 512 bytes"
+        ge=MIB, le=16 * TIB, multiple_of=512, description="capacity of each new cartridge on the tape, a multiple of 512 bytes"
     )
     early_warning: Size = Field(
-        default=32 * MIB, ge=0, le=TIB, description="space left at which writes report early warning"
+        default=32 * MIB, ge=0, le=TIB, description="space left on the tape at which writes report early warning"
     )
     times: TapeTimes | None = Field(
         default=None, description="motions of the drives take time; default: as fast as the machine"

@@ -5,7 +5,7 @@ use hakaru_backup::{JobError, JobEvent, Side, TapeError};
 use hakaru_contract::backup::{BackupJob, Compression, TapeDestination};
 use hakaru_iscsi_target::TapeLibrary;
 use hakaru_tape::timing::{Parameters, TimedDrive};
-use hakaru_tape::{Generation, LibraryConfig, Placed};
+use hakaru_tape::{Generation, LibraryConfig, Placed, Ratio};
 
 use crate::scene::{Scene, image, job};
 
@@ -30,6 +30,7 @@ fn library(capacity_bytes: u64, write_protected: bool, timed: bool) -> TapeLibra
             cartridges: vec![placed(1), placed(2)],
             capacity_bytes,
             early_warning_bytes: 128 << 10,
+            ratio: Ratio::ONE,
         },
         drive_luns: vec![1],
     }

@@ -1,6 +1,6 @@
 //! Consistency of the table of commands.
 
-use hakaru_tape::{Generation, LibraryConfig};
+use hakaru_tape::{Generation, LibraryConfig, Ratio};
 use hakaru_wire::scsi::CdbError;
 
 use super::set::sort_key;
@@ -127,6 +127,7 @@ fn every_row_of_a_tape_library_is_executed_by_its_family() {
             cartridges: Vec::new(),
             capacity_bytes: 1 << 20,
             early_warning_bytes: 0,
+            ratio: Ratio::ONE,
         },
         drive_luns: vec![1],
     };

@@ -93,6 +93,7 @@ impl Library {
                 .map(|(generation, number)| {
                     let mut drive = Drive::new(*generation);
                     (drive.timed, drive.number) = (config.timed, number);
+                    drive.ratio = config.ratio;
                     drive
                 })
                 .collect(),
@@ -230,6 +231,7 @@ pub(super) mod tests {
     use super::*;
     use crate::config::Placed;
     use crate::generation::Generation;
+    use crate::ratio::Ratio;
 
     /// Two drives, three storage slots, of which two have a cartridge, and one slot for import and
     /// export.
@@ -250,6 +252,7 @@ pub(super) mod tests {
                 .collect(),
             capacity_bytes: 1 << 20,
             early_warning_bytes: 0,
+            ratio: Ratio::ONE,
         })
     }
 

@@ -119,8 +119,7 @@ def _tape(load: CopyLoad, tape: TapeWriting, library: TapeLibrarySpec) -> Iterat
         hint = f"write `cartridges: {needed}` in its `tape_library`, or `cartridges: appended` here"
         yield ("load", "to", "tape", "cartridges"), message, hint
     on_each = 1 if per_vm else -(-load.jobs // library.drive_count)
-    # The compression multiplies rates, and not the capacity.
-    if on_each * load.image > library.capacity - library.early_warning:
+    if on_each * load.image > (library.capacity - library.early_warning) * library.compression:
         message = (
             f"{on_each} images of {format_size(load.image)} do not fit on a cartridge of "
             f"{format_size(library.capacity)} before its early warning"

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 
 use hakaru_contract::drive::Model;
 use hakaru_contract::{LuConfig, PoolConfig, StoreConfig, TapeLibraryConfig};
+use hakaru_tape::Ratio;
 
 use crate::failure::Failure;
 
@@ -75,7 +76,12 @@ fn check_store(
             "it must not exceed capacity_bytes",
         );
     }
-    let all = library.cartridges.len() as u64 * capacity;
+    let taken = taken_bytes(library);
+    if taken > CAPACITY_MAX {
+        let hint = format!("choose a smaller capacity or compression, of {CAPACITY_MAX} together");
+        return usage(format!("a cartridge takes {taken} bytes"), hint);
+    }
+    let all = library.cartridges.len() as u64 * taken;
     if all > STORE_MAX {
         let hint = format!("all cartridges together may have at most {STORE_MAX} bytes");
         return usage(format!("the cartridges have {all} bytes"), hint);
@@ -88,6 +94,17 @@ fn check_store(
         ),
         _ => Ok(()),
     }
+}
+
+/// Returns the bytes of initiators for each byte on the tape.
+pub fn ratio(library: &TapeLibraryConfig) -> Ratio {
+    let times = library.times.as_ref();
+    times.map_or(Ratio::ONE, |times| Ratio::of(times.compression))
+}
+
+/// Returns the bytes of initiators that a new cartridge takes. They are not compressed on the store.
+pub fn taken_bytes(library: &TapeLibraryConfig) -> u64 {
+    ratio(library).cartridge_bytes(library.capacity_bytes)
 }
 
 /// Returns the name of the volume of a cartridge in a pool.
@@ -173,7 +190,7 @@ fn usage(problem: String, hint: impl std::fmt::Display) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hakaru_contract::{CartridgeConfig, TapeDriveConfig, TapeGeneration};
+    use hakaru_contract::{CartridgeConfig, TapeDriveConfig, TapeGeneration, TapeTimesConfig};
 
     fn library() -> TapeLibraryConfig {
         let generation = TapeGeneration::Lto5;
@@ -194,6 +211,34 @@ mod tests {
             pool: None,
             times: None,
         }
+    }
+
+    #[test]
+    fn compression_counts_for_what_the_cartridges_take() {
+        let mut library = library();
+        let compressed = |compression| Some(TapeTimesConfig { compression });
+        library.times = compressed(2.0);
+        assert_eq!(taken_bytes(&library), 2 << 30);
+        assert!(check(&library, &[], &[], &Model::None).is_ok());
+        library.capacity_bytes = 8 << 40;
+        assert!(check(&library, &[], &[], &Model::None).is_ok());
+        library.times = compressed(3.0);
+        let failure = check(&library, &[], &[], &Model::None).unwrap_err();
+        let message = "a cartridge takes 26388279066624 bytes";
+        assert!(failure.message.contains(message), "{}", failure.message);
+        // Each takes 16 TiB, and all together 80 TiB.
+        library.times = compressed(2.0);
+        library.slots = 5;
+        library.cartridges = (1..=5)
+            .map(|slot| CartridgeConfig {
+                barcode: format!("HAK00{slot}L5"),
+                slot,
+                ..library.cartridges[0].clone()
+            })
+            .collect();
+        let failure = check(&library, &[], &[], &Model::None).unwrap_err();
+        let message = "the cartridges have 87960930222080 bytes";
+        assert!(failure.message.contains(message), "{}", failure.message);
     }
 
     #[test]

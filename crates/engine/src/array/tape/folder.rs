@@ -8,7 +8,7 @@ use std::path::Path;
 use hakaru_contract::TapeLibraryConfig;
 use hakaru_tape::Recovered;
 
-use super::config::is_barcode;
+use super::config::{is_barcode, taken_bytes};
 use super::file::{self, CartridgeFile};
 use super::slots::{self, Wanted};
 use crate::array::path_hint::path_hint;
@@ -50,7 +50,7 @@ pub fn open(folder: &Path, config: &TapeLibraryConfig) -> Result<Vec<Placed>, Fa
             declared,
         } = wanted;
         let path = folder.join(barcode).with_extension(SUFFIX);
-        let new = declared.header(barcode, config.capacity_bytes);
+        let new = declared.header(barcode, taken_bytes(config));
         let CartridgeFile {
             file, recovered, ..
         } = file::open_or_create(&path, &new, declared)?;

@@ -40,6 +40,7 @@ pub use self::config::check;
 pub use self::tap::{export, import};
 
 use self::blocking::perform;
+use self::config::ratio;
 use self::generation::generation;
 use self::volume::BLOCK_BYTES;
 use super::storage::{Lu, LuMemory, Storage};
@@ -190,6 +191,7 @@ fn describe(config: &TapeLibraryConfig) -> TapeLibrary {
                 .collect(),
             capacity_bytes: config.capacity_bytes,
             early_warning_bytes: config.early_warning_bytes,
+            ratio: ratio(config),
         },
         drive_luns: config.drives.iter().map(|drive| drive.lun).collect(),
     }

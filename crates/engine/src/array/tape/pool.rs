@@ -7,7 +7,7 @@ use hakaru_pool::{Request, VolumeId};
 use hakaru_runtime::Reactor;
 use hakaru_tape::{Damage, Header, Medium, ReadError, Recovered};
 
-use super::config::{barcode_of, volume_name};
+use super::config::{barcode_of, taken_bytes, volume_name};
 use super::slots::{self, Wanted};
 use super::stored::{self, Stored, complete, has_no_cartridge};
 use super::volume::CartridgeVolume;
@@ -89,7 +89,7 @@ fn open_one(
     storage: &mut Storage,
     reactor: &Reactor,
 ) -> Result<Placed, Failure> {
-    let new = wanted.declared.header(wanted.barcode, config.capacity_bytes);
+    let new = wanted.declared.header(wanted.barcode, taken_bytes(config));
     let volume = match volume_of(storage, pool, wanted.barcode) {
         Some(volume) => volume,
         None => create_volume(pool, &new, storage, reactor)?,

@@ -3,6 +3,7 @@
 mod aborted;
 mod changer;
 mod changer_pages;
+mod compressed;
 mod conditions;
 mod data;
 mod durable;
@@ -22,7 +23,7 @@ mod vital;
 
 use crate::pair::{Answer, Initiator, Pair, config, pattern};
 use hakaru_iscsi_target::{LuDescription, TapeLibrary, TargetConfig};
-use hakaru_tape::{Generation, LibraryConfig, Placed};
+use hakaru_tape::{Generation, LibraryConfig, Placed, Ratio};
 use hakaru_wire::iscsi::{
     CmdSn, Itt, Lun, Residual, ScsiCommand, TaskManagementFunction, TaskManagementRequest,
     TaskManagementResponse, TaskManagementResult,
@@ -57,6 +58,7 @@ fn with_library(protected: bool) -> TargetConfig {
             .collect(),
         capacity_bytes: CAPACITY,
         early_warning_bytes: EARLY_WARNING,
+        ratio: Ratio::ONE,
     };
     let drive_luns = DRIVES.to_vec();
     let mut config = config();
@@ -263,6 +265,18 @@ fn with_capacity(config: TargetConfig, capacity_bytes: u64) -> TargetConfig {
     for lu in &mut config.lus {
         if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
             library.library.capacity_bytes = capacity_bytes;
+            lu.size_bytes = library.library.store_bytes();
+        }
+    }
+    config
+}
+
+/// Lets a byte on the tape hold this many bytes of initiators.
+fn with_ratio(config: TargetConfig, ratio: f64) -> TargetConfig {
+    let mut config = config;
+    for lu in &mut config.lus {
+        if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
+            library.library.ratio = Ratio::of(ratio);
             lu.size_bytes = library.library.store_bytes();
         }
     }

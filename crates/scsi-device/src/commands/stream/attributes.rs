@@ -114,12 +114,12 @@ fn ascii(identifier: u16, length: usize, text: &str) -> Attribute {
     }
 }
 
-/// Returns the attributes, ascending. Numbers of bytes are in MiB. Attributes without a known value
+/// Returns the attributes, ascending. Numbers of bytes are in MiB, on the tape. Attributes without a known value
 /// are left out: the size of the memory and what is left of it, initializations, the date of
 /// manufacture, and for a cartridge that was in use before the array was started, the bytes of its
 /// life.
 fn attributes(drive: &Drive, cartridge: &Cartridge, names: &[String]) -> Vec<Attribute> {
-    let mib = |bytes: u64| (bytes >> 20).to_be_bytes();
+    let mib = |bytes: u64| (drive.ratio.stored_bytes(bytes) >> 20).to_be_bytes();
     let mut attributes = vec![
         binary(0x0000, &mib(cartridge.left_bytes())),
         binary(0x0001, &mib(cartridge.region.length_bytes)),

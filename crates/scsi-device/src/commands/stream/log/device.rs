@@ -34,16 +34,15 @@ fn errors(bytes: u64, uncorrected: u64) -> Vec<LogParameter> {
     ]
 }
 
-/// Returns the bytes from initiators and to the medium, then from the medium and to initiators
-/// (data is not compressed, so both of each pair are the same). With a cartridge, returns the
-/// megabytes from the beginning to the end of data, to early warning, from there to the end, and to
-/// the position.
+/// Returns the bytes from initiators and to the medium, then from the medium and to initiators. With
+/// a cartridge, returns the megabytes on the tape from the beginning to the end of data, to early
+/// warning, from there to the end, and to the position.
 pub(super) fn sequential_access(drive: &Drive) -> Vec<LogParameter> {
     let counters = drive.logged();
     let bytes = [
         counters.written_bytes,
-        counters.written_bytes,
-        counters.read_bytes,
+        drive.ratio.stored_bytes(counters.written_bytes),
+        drive.ratio.stored_bytes(counters.read_bytes),
         counters.read_bytes,
     ];
     let totals = bytes.into_iter().zip(0..);
@@ -58,7 +57,10 @@ pub(super) fn sequential_access(drive: &Drive) -> Vec<LogParameter> {
         ]
     });
     let places = places.into_iter().flatten().zip(4..);
-    let places = places.map(|(bytes, code)| LogParameter::counter(code, bytes / MEGABYTE, 4));
+    let places = places.map(|(bytes, code)| {
+        let megabytes = drive.ratio.stored_bytes(bytes) / MEGABYTE;
+        LogParameter::counter(code, megabytes, 4)
+    });
     totals.chain(places).collect()
 }
 
@@ -124,14 +126,14 @@ pub(super) const COMPRESSION_ENABLED: u16 = 0x0100;
 pub(super) fn compression(drive: &Drive) -> Vec<LogParameter> {
     let mount = drive.mount();
     let mut parameters = vec![
-        LogParameter::counter(0, ratio(mount.read_bytes), 2),
-        LogParameter::counter(1, ratio(mount.written_bytes), 2),
+        LogParameter::counter(0, ratio(drive, mount.read_bytes), 2),
+        LogParameter::counter(1, ratio(drive, mount.written_bytes), 2),
     ];
     let bytes = [
         mount.read_bytes,
-        mount.read_bytes,
+        drive.ratio.stored_bytes(mount.read_bytes),
         mount.written_bytes,
-        mount.written_bytes,
+        drive.ratio.stored_bytes(mount.written_bytes),
     ];
     for (bytes, code) in bytes.into_iter().zip((2..).step_by(2)) {
         parameters.push(LogParameter::counter(code, bytes / MEGABYTE, 4));
@@ -143,7 +145,6 @@ pub(super) fn compression(drive: &Drive) -> Vec<LogParameter> {
 }
 
 /// Returns the ratio of compression of bytes that were moved, in percent; 0 if there are none.
-/// Nothing is compressed.
-pub(super) fn ratio(bytes: u64) -> u64 {
-    if bytes == 0 { 0 } else { 100 }
+pub(super) fn ratio(drive: &Drive, bytes: u64) -> u64 {
+    if bytes == 0 { 0 } else { drive.ratio.percent() }
 }

@@ -108,7 +108,7 @@ fn log_sense(device: &mut Device<'_>, lu: u8, request: LogSense) -> Outcome {
         COMPRESSION => device::compression(drive),
         TAPE_ALERT => tape_alert(drive.alerts.after(known)),
         TAPE_USAGE => volume::usage(drive),
-        TAPE_CAPACITY => volume::capacity(drive.cartridge()),
+        TAPE_CAPACITY => volume::capacity(drive),
         LTO_COMPRESSION => {
             let mut parameters = device::compression(drive);
             parameters.retain(|parameter| parameter.code < device::COMPRESSION_ENABLED);

@@ -1,12 +1,12 @@
 //! Pages about the cartridge.
 
-use hakaru_tape::{Cartridge, Drive};
+use hakaru_tape::Drive;
 use hakaru_wire::scsi::LogParameter;
 
 use super::super::attributes::MANUFACTURER;
 use super::device::{MEGABYTE, ratio};
 
-/// Returns the volume statistics (SSC-4 section 8.2.9). The first parameter reports whether the
+/// Returns the volume statistics (SSC-4 section 8.2.9). Bytes are those on the tape. The first parameter reports whether the
 /// others are valid, and is the only one without a cartridge. The counts of a cartridge's life are
 /// known of new cartridges alone.
 pub(super) fn statistics(drive: &Drive) -> Vec<LogParameter> {
@@ -17,19 +17,20 @@ pub(super) fn statistics(drive: &Drive) -> Vec<LogParameter> {
     let counter = LogParameter::counter;
     let text = |code, text: &str, length| LogParameter::text(code, text, length);
     let mount = drive.mount();
+    let megabytes = |bytes| drive.ratio.stored_bytes(bytes) / MEGABYTE;
     let (length, used) = (
-        cartridge.region.length_bytes / MEGABYTE,
-        cartridge.medium.used_bytes() / MEGABYTE,
+        megabytes(cartridge.region.length_bytes),
+        megabytes(cartridge.medium.used_bytes()),
     );
     let mut parameters = vec![
         LogParameter::binary(VALID, &[1]),
         counter(0x0001, cartridge.loads, 4),
         counter(0x000c, mount.write_errors, 2),
         counter(0x000d, mount.read_errors, 2),
-        counter(0x000e, mount.written_bytes / MEGABYTE, 4),
-        counter(0x000f, mount.read_bytes / MEGABYTE, 4),
-        counter(0x0012, ratio(mount.written_bytes), 2),
-        counter(0x0013, ratio(mount.read_bytes), 2),
+        counter(0x000e, megabytes(mount.written_bytes), 4),
+        counter(0x000f, megabytes(mount.read_bytes), 4),
+        counter(0x0012, ratio(drive, mount.written_bytes), 2),
+        counter(0x0013, ratio(drive, mount.read_bytes), 2),
         counter(0x0016, length, 4),
         counter(0x0017, used, 4),
         text(0x0040, &cartridge.barcode, 32),
@@ -41,14 +42,14 @@ pub(super) fn statistics(drive: &Drive) -> Vec<LogParameter> {
         LogParameter::binary(0x0081, &[0]),
         of_partition(0x0202, length),
         of_partition(0x0203, used),
-        of_partition(0x0204, cartridge.left_bytes() / MEGABYTE),
+        of_partition(0x0204, megabytes(cartridge.left_bytes())),
     ];
     if let Some(life) = drive.life() {
         parameters.extend([
             counter(0x0004, life.write_errors, 2),
             counter(0x0009, life.read_errors, 2),
-            counter(0x0010, life.written_bytes / MEGABYTE, 8),
-            counter(0x0011, life.read_bytes / MEGABYTE, 8),
+            counter(0x0010, megabytes(life.written_bytes), 8),
+            counter(0x0011, megabytes(life.read_bytes), 8),
         ]);
     }
     parameters.sort_by_key(|parameter| parameter.code);
@@ -78,10 +79,13 @@ pub(super) fn usage(drive: &Drive) -> Vec<LogParameter> {
 }
 
 /// Returns remaining and maximum capacity of the main partition and of the alternate partition,
-/// which does not exist, in MiB. All are 0 without a cartridge.
-pub(super) fn capacity(cartridge: Option<&Cartridge>) -> Vec<LogParameter> {
-    let mib = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
-    let (left, length) = cartridge.map_or((0, 0), |cartridge| {
+/// which does not exist, in MiB on the tape. All are 0 without a cartridge.
+pub(super) fn capacity(drive: &Drive) -> Vec<LogParameter> {
+    let mib = |bytes: u64| {
+        let mib = drive.ratio.stored_bytes(bytes) >> 20;
+        u32::try_from(mib).unwrap_or(u32::MAX)
+    };
+    let (left, length) = drive.cartridge().map_or((0, 0), |cartridge| {
         (cartridge.left_bytes(), cartridge.region.length_bytes)
     });
     let values = [mib(left), 0, mib(length), 0].into_iter().zip(1..);
