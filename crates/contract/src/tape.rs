@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 pub struct TapeLibraryConfig {
     /// Logical unit number of the medium changer, 0 to 255.
     pub lun: u8,
+    /// T10 VENDOR IDENTIFICATION of the medium changer, 1 to 8 printable ASCII characters. Default:
+    /// HAKARU.
+    #[serde(default)]
+    pub vendor: Option<String>,
+    /// PRODUCT IDENTIFICATION of the medium changer, 1 to 16 printable ASCII characters. Default:
+    /// TAPE LIBRARY.
+    #[serde(default)]
+    pub product: Option<String>,
     /// Drives, 1 to 64.
     pub drives: Vec<TapeDriveConfig>,
     /// Number of storage slots, 1 to 10 000.
@@ -55,13 +63,19 @@ fn one() -> f64 {
 }
 
 /// A tape drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TapeDriveConfig {
     /// Logical unit number, 0 to 255.
     pub lun: u8,
     /// Generation. It determines the name, and the cartridges that the drive reads and writes.
     pub generation: TapeGeneration,
+    /// T10 VENDOR IDENTIFICATION, 1 to 8 printable ASCII characters. Default: HAKARU.
+    #[serde(default)]
+    pub vendor: Option<String>,
+    /// PRODUCT IDENTIFICATION, 1 to 16 printable ASCII characters. Default: TAPE and the generation.
+    #[serde(default)]
+    pub product: Option<String>,
 }
 
 /// A generation of LTO drives.

@@ -107,7 +107,7 @@ mod transmit;
 pub use config::{Limits, TargetConfig};
 pub use endpoint::Target;
 pub use hakaru_scsi_device::{
-    DeviceKind, Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, LuDescription,
+    DeviceKind, Extent, InquiryNames, Io, IoFailure, IoId, IoOp, IoResult, Lent, LuDescription,
     PortGroupDescription, RecordError, Returned, Space, TapeLibrary, Thin, check_reservations,
 };
 pub use id::ConnectionId;

@@ -37,6 +37,15 @@ impl DeviceKind {
     }
 }
 
+/// Names that a logical unit reports instead of its own. `None` is its own name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InquiryNames {
+    /// T10 VENDOR IDENTIFICATION, at most 8 printable ASCII characters.
+    pub vendor: Option<String>,
+    /// PRODUCT IDENTIFICATION, at most 16 printable ASCII characters.
+    pub product: Option<String>,
+}
+
 /// Properties of a logical unit that SCSI reports.
 #[derive(Clone, Debug)]
 pub struct LuDescription {
@@ -81,8 +90,10 @@ pub struct LuDescription {
     /// Record of reservations that [`crate::IoOp::Keep`] has stored. `None`: reservations do not
     /// survive a restart (PTPL_C is 0).
     pub reservations: Option<Vec<u8>>,
+    /// Names that INQUIRY reports.
+    pub names: InquiryNames,
     /// Kind of device. The properties above are those of a disk; a tape library uses `lun`,
-    /// `size_bytes`, `removable` and `reservations`.
+    /// `size_bytes`, `removable`, `reservations` and `names`.
     pub kind: DeviceKind,
 }
 
@@ -125,6 +136,7 @@ impl LuDescription {
             atomic_bytes: 0,
             explicit_access: false,
             reservations: None,
+            names: InquiryNames::default(),
             kind: DeviceKind::Disk,
         }
     }

@@ -46,7 +46,7 @@ mod volumes;
 pub use background::{Background, SHORT_BYTES, work_bytes};
 pub use buffers::Buffers;
 pub use commands::{DeviceServer, Directions};
-pub use config::{DeviceKind, LuDescription, Space, TapeLibrary, Thin};
+pub use config::{DeviceKind, InquiryNames, LuDescription, Space, TapeLibrary, Thin};
 pub use hakaru_tape::Record as TapeRecord;
 pub use io::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, Returned};
 pub use nexus::{Copies, CopyResult, Nexus, NexusState};

@@ -88,7 +88,14 @@ def served_lus(loaded: Loaded, online: Online) -> list[ServedLu]:
 def _tape_library(loaded: Loaded, library: TapeLibrary) -> contract.TapeLibraryConfig:
     return contract.TapeLibraryConfig(
         lun=library.lun,
-        drives=[contract.TapeDriveConfig(lun=drive.lun, generation=drive.generation) for drive in library.drives],
+        vendor=library.vendor,
+        product=library.product,
+        drives=[
+            contract.TapeDriveConfig(
+                lun=drive.lun, generation=drive.generation, vendor=drive.vendor, product=drive.product
+            )
+            for drive in library.drives
+        ],
         slots=library.slots,
         import_export=library.import_export,
         folder=None if library.folder is None else str(loaded.resolve(library.folder)),

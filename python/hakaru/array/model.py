@@ -55,6 +55,12 @@ Name = Annotated[
 ]
 
 
+# Names of INQUIRY, which pads them with spaces.
+_PRINTABLE = "printable ASCII characters without spaces at its ends"
+Vendor = Annotated[str, Form(r"[!-~]([ -~]*[!-~])?", f"a name of {_PRINTABLE}", 8)]
+Product = Annotated[str, Form(r"[!-~]([ -~]*[!-~])?", f"a name of {_PRINTABLE}", 16)]
+
+
 class MemoryStore(Part):
     """Sparse memory. Its contents are lost when the array stops."""
 
@@ -161,6 +167,10 @@ class TapeDrive(Part):
     generation: TapeGeneration = Field(
         default="lto5", description="name that initiators see, and the cartridges that the drive reads and writes"
     )
+    vendor: Vendor | None = Field(default=None, description="vendor that INQUIRY reports; default: HAKARU")
+    product: Product | None = Field(
+        default=None, description="product that INQUIRY reports; default: TAPE and the generation"
+    )
 
 
 class Cartridge(Part):
@@ -198,6 +208,12 @@ class TapeLibrary(Part):
     """A medium changer with drives, slots and cartridges."""
 
     lun: int = Field(ge=0, le=255, description="logical unit number of the medium changer")
+    vendor: Vendor | None = Field(
+        default=None, description="vendor that INQUIRY of the changer reports; default: HAKARU"
+    )
+    product: Product | None = Field(
+        default=None, description="product that INQUIRY of the changer reports; default: TAPE LIBRARY"
+    )
     drives: list[TapeDrive] = Field(min_length=1, max_length=64)
     slots: int = Field(ge=1, le=SLOTS_MAX, description="number of storage slots")
     import_export: int = Field(default=0, ge=0, le=255, description="number of import and export slots")
@@ -209,7 +225,10 @@ class TapeLibrary(Part):
     )
     cartridges: list[Cartridge] = Field(default=[], max_length=10_000, description="at most one for each slot")
     capacity: Size = Field(
-        ge=MIB, le=16 * TIB, multiple_of=512, description="capacity of each new cartridge on the tape, a multiple of 512 bytes"
+        ge=MIB,
+        le=16 * TIB,
+        multiple_of=512,
+        description="capacity of each new cartridge on the tape, a multiple of 512 bytes",
     )
     early_warning: Size = Field(
         default=32 * MIB, ge=0, le=TIB, description="space left on the tape at which writes report early warning"

@@ -78,7 +78,10 @@ class TapeLibrarySpec(Part):
         default=1, description="number of cartridges, each in a slot of its own, or a list of them"
     )
     capacity: Size = Field(
-        ge=MIB, le=16 << 40, multiple_of=512, description="capacity of each cartridge on the tape, a multiple of 512 bytes"
+        ge=MIB,
+        le=16 << 40,
+        multiple_of=512,
+        description="capacity of each cartridge on the tape, a multiple of 512 bytes",
     )
     early_warning: Size = Field(
         default=MIB, ge=0, le=1 << 40, description="space left on the tape at which writes report early warning"
@@ -87,7 +90,10 @@ class TapeLibrarySpec(Part):
         default=None, description="a name under `pools`, of which each cartridge is a thin volume; default: no pool"
     )
     compression: float = Field(
-        default=1.0, ge=1, le=100, description="bytes of the initiator for each byte on the tape, which multiply rates and capacity"
+        default=1.0,
+        ge=1,
+        le=100,
+        description="bytes of the initiator for each byte on the tape, which multiply rates and capacity",
     )
 
     @model_validator(mode="after")

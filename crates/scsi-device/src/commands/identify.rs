@@ -49,8 +49,8 @@ fn without_unit(device: &mut Device<'_>, request: &Request) -> Outcome {
     }
 }
 
-/// T10 VENDOR IDENTIFICATION.
-pub(super) const VENDOR: &str = "HAKARU";
+/// T10 VENDOR IDENTIFICATION, unless an LU has another one.
+const VENDOR: &str = "HAKARU";
 const PRODUCT: &str = "ARRAY LU";
 const CHANGER: &str = "TAPE LIBRARY";
 /// PRODUCT REVISION LEVEL has four characters: major and minor version.
@@ -122,8 +122,19 @@ fn type_of(device: &Device<'_>, lu: u8) -> DeviceType {
     unit.map_or(DeviceType::Disk, |unit| unit.description.kind.device_type())
 }
 
-/// Returns the standard data of an LU. A drive or a changer executes one command at a time.
+/// Returns the standard data of an LU, with its names.
 fn standard_of(device: &Device<'_>, lu: u8) -> Inquiry {
+    let mut inquiry = nameless_standard_of(device, lu);
+    if let Some(unit) = device.units.get(lu) {
+        inquiry.vendor = vendor(unit).to_owned();
+        let product = unit.description.names.product.clone();
+        inquiry.product = product.unwrap_or(inquiry.product);
+    }
+    inquiry
+}
+
+/// Returns the standard data of an LU without names of its own. A drive or a changer executes one command at a time.
+fn nameless_standard_of(device: &Device<'_>, lu: u8) -> Inquiry {
     let description = device.units.get(lu).map(|unit| &unit.description);
     let is_explicit = description.is_some_and(|lu| lu.explicit_access);
     let device_type = type_of(device, lu);
@@ -256,6 +267,12 @@ fn block_limits(device: &Device<'_>, unit: &LogicalUnit) -> BlockLimits {
     }
 }
 
+/// Returns the vendor of the LU.
+pub(super) fn vendor(unit: &LogicalUnit) -> &str {
+    let vendor = unit.description.names.vendor.as_deref();
+    vendor.unwrap_or(VENDOR)
+}
+
 /// Returns the serial number of the LU.
 pub(super) fn serial_number(unit: &LogicalUnit) -> String {
     format!("{:016x}", unit.identity)
@@ -281,7 +298,7 @@ pub(super) fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Design
             code_set: 1,
             bytes: naa.to_be_bytes().to_vec(),
         },
-        Designator::t10_vendor(VENDOR, &serial_number(unit)),
+        Designator::t10_vendor(vendor(unit), &serial_number(unit)),
         Designator::relative_target_port(device.relative_port),
         Designator::target_port_group(number(group)),
         Designator::scsi_name(1, &format!("{target},t,0x{:04x}", device.relative_port)),

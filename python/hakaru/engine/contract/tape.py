@@ -14,6 +14,8 @@ class TapeDriveConfig(Message):
 
     lun: int
     generation: TapeGeneration
+    vendor: str | None = None
+    product: str | None = None
 
 
 class CartridgeConfig(Message):
@@ -35,6 +37,8 @@ class TapeLibraryConfig(Message):
     """A tape library: a medium changer and its drives."""
 
     lun: int
+    vendor: str | None = None
+    product: str | None = None
     drives: list[TapeDriveConfig]
     slots: int
     import_export: int = 0

@@ -55,8 +55,34 @@ pub fn check(
             return usage(format!("LUN {lun} is given twice"), hint);
         }
     }
+    check_names(library)?;
     check_store(library, lus, pools, model)?;
     check_cartridges(library)
+}
+
+/// Longest names of INQUIRY, characters.
+const VENDOR_MAX: usize = 8;
+const PRODUCT_MAX: usize = 16;
+
+fn check_names(library: &TapeLibraryConfig) -> Result<(), Failure> {
+    let drives = library.drives.iter();
+    let names = drives.map(|drive| (&drive.vendor, &drive.product));
+    for (vendor, product) in names.chain([(&library.vendor, &library.product)]) {
+        for (name, text, longest) in [
+            ("vendor", vendor, VENDOR_MAX),
+            ("product", product, PRODUCT_MAX),
+        ] {
+            let is_printable = |byte| (0x20..0x7f).contains(&byte);
+            let fits = |text: &String| {
+                (1..=longest).contains(&text.len()) && text.bytes().all(is_printable)
+            };
+            if let Some(text) = text.as_ref().filter(|text| !fits(text)) {
+                let hint = format!("use 1 to {longest} printable ASCII characters");
+                return usage(format!("the {name} {text:?} is not valid"), hint);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_store(
@@ -196,7 +222,14 @@ mod tests {
         let generation = TapeGeneration::Lto5;
         TapeLibraryConfig {
             lun: 0,
-            drives: vec![TapeDriveConfig { lun: 1, generation }],
+            vendor: None,
+            product: None,
+            drives: vec![TapeDriveConfig {
+                lun: 1,
+                generation,
+                vendor: None,
+                product: None,
+            }],
             slots: 2,
             import_export: 1,
             cartridges: vec![CartridgeConfig {
@@ -245,7 +278,7 @@ mod tests {
     fn each_bound_is_refused_with_its_name() {
         assert!(check(&library(), &[], &[], &Model::None).is_ok());
         type Change = fn(&mut TapeLibraryConfig);
-        let changes: [(Change, &str); 14] = [
+        let changes: [(Change, &str); 18] = [
             (|library| library.drives.clear(), "drives has 0 entries"),
             (|library| library.slots = 0, "slots is 0"),
             (
@@ -275,6 +308,22 @@ mod tests {
                     library.folder = Some("tapes".to_owned());
                 },
                 "a folder and a pool",
+            ),
+            (
+                |library| library.vendor = Some("HAKARULAB".to_owned()),
+                "the vendor \"HAKARULAB\" is not valid",
+            ),
+            (
+                |library| library.product = Some("\u{e9}".to_owned()),
+                "the product \"\u{e9}\" is not valid",
+            ),
+            (
+                |library| library.drives[0].vendor = Some(String::new()),
+                "the vendor \"\" is not valid",
+            ),
+            (
+                |library| library.drives[0].product = Some("ULT3580-TD5 STAND".to_owned()),
+                "the product \"ULT3580-TD5 STAND\" is not valid",
             ),
             (
                 |library| library.cartridges[0].barcode = "a".to_owned(),

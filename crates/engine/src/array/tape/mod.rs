@@ -28,7 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hakaru_contract::TapeLibraryConfig;
-use hakaru_iscsi_target::{IoOp, IoResult, LuDescription, TapeLibrary, Target};
+use hakaru_iscsi_target::{InquiryNames, IoOp, IoResult, LuDescription, TapeLibrary, Target};
 use hakaru_runtime::Reactor;
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_store::{MemoryStore, PartStore, Place, Store, VolumeParts};
@@ -85,7 +85,10 @@ pub fn open(
             Some(Store::Volumes(parts))
         }
     };
-    let changer = LuDescription::changer(config.lun, library);
+    let changer = LuDescription {
+        names: names(&config.vendor, &config.product),
+        ..LuDescription::changer(config.lun, library)
+    };
     let size_bytes = changer.size_bytes;
     let store = match store {
         Some(store) => store,
@@ -108,8 +111,18 @@ pub fn open(
         },
     );
     let drives = config.drives.iter();
-    let drives = drives.map(|drive| LuDescription::tape_drive(drive.lun));
+    let drives = drives.map(|drive| LuDescription {
+        names: names(&drive.vendor, &drive.product),
+        ..LuDescription::tape_drive(drive.lun)
+    });
     Ok(std::iter::once(changer).chain(drives).collect())
+}
+
+fn names(vendor: &Option<String>, product: &Option<String>) -> InquiryNames {
+    InquiryNames {
+        vendor: vendor.clone(),
+        product: product.clone(),
+    }
 }
 
 /// Returns a cartridge that was read from its store.

@@ -65,3 +65,43 @@ fn densities_and_medium_types_are_those_of_the_generation() {
         assert_eq!(empty.sense(), Sense::MEDIUM_NOT_PRESENT);
     }
 }
+
+#[test]
+fn names_are_those_of_the_configuration() {
+    let mut config = with_library(false);
+    for lu in &mut config.lus {
+        let (vendor, product) = match lu.lun {
+            CHANGER => ("IBM", "03584L32"),
+            lun if lun == DRIVES[0] => ("HP", "Ultrium 5-SCSI"),
+            _ => continue,
+        };
+        lu.names.vendor = Some(vendor.to_owned());
+        lu.names.product = Some(product.to_owned());
+    }
+    let mut scene = Scene::loaded(config, &[]);
+    let inquiry = |scene: &mut Scene, lun| {
+        let cdb = [0x12, 0, 0, 0, 96, 0];
+        let initiator = &mut scene.initiator;
+        let data = initiator.run(&mut scene.pair, lun, &cdb, 96).good();
+        let Inquiry {
+            vendor, product, ..
+        } = Inquiry::parse(&data).unwrap();
+        (vendor, product)
+    };
+    for (lun, vendor, product) in [
+        (CHANGER, "IBM", "03584L32"),
+        (DRIVES[0], "HP", "Ultrium 5-SCSI"),
+        (DRIVES[1], "HAKARU", "TAPE LTO-6"),
+        (0, "HAKARU", "ARRAY LU"),
+    ] {
+        let expected = (vendor.to_owned(), product.to_owned());
+        assert_eq!(inquiry(&mut scene, lun), expected);
+    }
+    // The T10 vendor designator, the error history, and the drives that have loaded a cartridge.
+    let identity = scene.run_in(&[0x12, 1, 0x83, 0, 255, 0]).good();
+    assert!(identity.windows(8).any(|text| text == b"HP      "));
+    let history = scene.run_in(&[0x3c, 0x1c, 0, 0, 0, 0, 0, 0, 255, 0]);
+    assert_eq!(history.good()[..8], *b"HP      ");
+    let memory = scene.run_in(&[0x8c, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x0a, 0, 0, 0, 255, 0, 0]);
+    assert_eq!(memory.good()[4 + 5..][..8], *b"HP      ");
+}

@@ -3,7 +3,7 @@
 use hakaru_tape::{AttributeFormat, Cartridge, Drive, HOST_ATTRIBUTES, HostAttribute};
 use hakaru_wire::scsi::{AttributeForm, Cdb, CdbError, StreamCommand};
 
-use super::super::identify::{VENDOR, serial_number};
+use super::super::identify::{serial_number, vendor};
 use super::super::info::{C, CommandInfo, Direction, Request, X};
 use super::drive::idle_drive;
 use crate::context::Device;
@@ -92,7 +92,7 @@ fn drive_names(device: &Device<'_>) -> Vec<String> {
     let luns = tape.map_or(&[][..], |tape| &tape.drive_luns);
     let units = luns.iter().filter_map(|lun| device.units.get(*lun));
     units
-        .map(|unit| format!("{VENDOR:8}{}", serial_number(unit)))
+        .map(|unit| format!("{:8}{}", vendor(unit), serial_number(unit)))
         .collect()
 }
 

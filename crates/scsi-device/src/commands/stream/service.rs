@@ -7,7 +7,7 @@
 
 use hakaru_wire::scsi::{Cdb, CdbError, PageControl, Sense, TapeService};
 
-use super::super::identify::VENDOR;
+use super::super::identify::vendor;
 use super::super::info::{C, CommandInfo, Direction, Request, X};
 use super::drive::{idle_drive, request};
 use crate::context::Device;
@@ -44,7 +44,7 @@ fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
             buffer,
             offset,
             allocation_length,
-        } => read_buffer(device, mode, buffer, offset, allocation_length),
+        } => read_buffer(device, lu, (mode, buffer), offset, allocation_length),
         TapeService::LogSelect {
             reset,
             save,
@@ -118,8 +118,8 @@ const DIRECTORY: u8 = 0x00;
 /// Executes READ BUFFER. A descriptor of zeros says that there is no such buffer.
 fn read_buffer(
     device: &mut Device<'_>,
-    mode: u8,
-    buffer: u8,
+    lu: u8,
+    (mode, buffer): (u8, u8),
     offset: u32,
     allocation_length: u32,
 ) -> Outcome {
@@ -128,7 +128,10 @@ fn read_buffer(
         (mode::ERROR_HISTORY, DIRECTORY) if offset == 0 => {
             let mut data = [0; 32];
             data[..8].fill(b' ');
-            data[..VENDOR.len()].copy_from_slice(VENDOR.as_bytes());
+            let vendor = device.units.get(lu).map_or("", vendor);
+            for (to, from) in data[..8].iter_mut().zip(vendor.bytes()) {
+                *to = from;
+            }
             device.answer(&data, allocation_length)
         }
         (mode::ERROR_HISTORY, DIRECTORY) => invalid(3, None),
