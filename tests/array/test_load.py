@@ -153,6 +153,16 @@ REFUSALS = [
     ("HAK002L5", "HAK001L5", "the barcode HAK001L5 is given twice", "its own"),
     ("HAK002L5", "hak", "write a barcode of up to 32 capital letters and digits", ""),
     ("generation: lto6", "generation: lto2", "input should be 'lto3', 'lto4', 'lto5' or 'lto6'", ""),
+    ("HAK001L5}", "HAK001L5, generation: 4}", "input should be 'lto3', 'lto4', 'lto5' or 'lto6'", ""),
+    ("lun: 20", "lun: 20\n  vendor: HAKARULAB", "write a name of printable ASCII", "", "vendor:"),
+    ("lun: 20", "lun: 20\n  product: 'a '", "without spaces at its ends", "", "product:"),
+    ("lun: 22", "lun: 22, product: TAPE LTO-6 DRIVES", "tape_library.drives[1].product: write a name", ""),
+    (
+        "capacity: 20 GiB",
+        "capacity: 10 TiB\n  times: {compression: 2}",
+        "with compression, a cartridge takes more than 16 TiB",
+        "reduce the capacity or the compression",
+    ),
     ("capacity: 20 GiB", "capacity: 1 KiB", "should be at least 1 MiB", ""),
     (
         "capacity: 20 GiB",

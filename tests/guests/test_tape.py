@@ -20,10 +20,17 @@ CHANGER, DRIVES = 0, (1, 2)
 CAPACITY = 24 * MIB
 LIBRARY: dict[str, Any] = {
     "lun": CHANGER,
-    "drives": [{"lun": lun, "generation": "lto5"} for lun in DRIVES],
-    "slots": 4,
+    "drives": [
+        {"lun": DRIVES[0], "generation": "lto5"},
+        {"lun": DRIVES[1], "generation": "lto5", "vendor": "IBM", "product": "ULT3580-TD5"},
+    ],
+    "slots": 6,
     "import_export": 1,
-    "cartridges": [{"barcode": f"HAK00{slot}L5", "slot": slot} for slot in (1, 2)],
+    "cartridges": [
+        *({"barcode": f"HAK00{slot}L5", "slot": slot} for slot in (1, 2)),
+        {"barcode": "HAK003L3", "slot": 5, "generation": "lto3"},
+        {"barcode": "HAK004L6", "slot": 6, "generation": "lto6"},
+    ],
     "capacity_bytes": CAPACITY,
     "early_warning_bytes": 4 * MIB,
 }
@@ -53,8 +60,11 @@ def test_programs_of_a_backup_work_with_the_library(image: Image) -> None:
             await exchange(library)
             await describe(library)
             await reserve(library)
+            await label(library)
             log = await library.guest.run("dmesg")
             assert not re.search(r"\b(st|ch) \d+:.*(error|failed|timed out|Sense Key)|Call Trace|BUG:", log), log
+            # The kernel logs what the drive refuses.
+            await use_other_generations(library)
 
     asyncio.run(work())
 
@@ -64,11 +74,13 @@ async def identify(library: Library) -> None:
     log = await library.run("dmesg; sg_inq $CHANGER; sg_inq /dev/nst0")
     assert "Attached scsi changer ch0" in log and log.count("Attached scsi tape") == 2, log
     assert "TAPE LIBRARY" in log and "TAPE LTO-5" in log, log
+    product = await library.run("sg_inq /dev/nst1")
+    assert re.search(r"identification: IBM\b", product) and "ULT3580-TD5" in product, product
     status = await library.run("mtx -f $CHANGER status")
-    assert "2 Drives, 5 Slots ( 1 Import/Export )" in status, status
+    assert "2 Drives, 7 Slots ( 1 Import/Export )" in status, status
     assert "Data Transfer Element 0:Empty" in status, status
     assert re.search(r"Storage Element 1:Full :VolumeTag=HAK001L5", status), status
-    assert re.search(r"Storage Element 5 IMPORT/EXPORT:Empty", status), status
+    assert re.search(r"Storage Element 7 IMPORT/EXPORT:Empty", status), status
     # Only status opens the drive without waiting two minutes for a cartridge.
     assert "DR_OPEN" in await library.status(0)
 
@@ -167,9 +179,9 @@ async def rearrange(library: Library) -> None:
     assert "DR_OPEN" in await library.status(0)
     await library.mtx("unload 1 0")
     await library.mtx("unload 3 1")
-    status = await library.mtx("transfer 1 5")
-    assert "Storage Element 5 IMPORT/EXPORT:Full :VolumeTag=HAK001L5" in status, status
-    status = await library.mtx("load 5 1")
+    status = await library.mtx("transfer 1 7")
+    assert "Storage Element 7 IMPORT/EXPORT:Full :VolumeTag=HAK001L5" in status, status
+    status = await library.mtx("load 7 1")
     assert re.search(r"Element 1:Full .*VolumeTag = HAK001L5", status), status
     await library.run("mt -f /dev/nst1 rewind; dd if=/dev/nst1 bs=1024 2>/dev/null | sha256sum | cmp - /tmp/written")
 
@@ -206,7 +218,7 @@ async def exchange(library: Library) -> None:
 async def describe(library: Library) -> None:
     """Programs describe changer and drives."""
     loader = await library.run("loaderinfo -f $CHANGER")
-    for name, count in (("Medium Transport", 1), ("Storage", 4), ("Import/Export", 1), ("Data Transfer", 2)):
+    for name, count in (("Medium Transport", 1), ("Storage", 6), ("Import/Export", 1), ("Data Transfer", 2)):
         assert re.search(rf"Number of {name} Elements: {count}\b", loader), loader
     await library.run("scsitape -f /dev/nst0 eod; scsitape -f /dev/nst0 rewind")
     drive = await library.run("tapeinfo -f /dev/nst0")
@@ -216,9 +228,14 @@ async def describe(library: Library) -> None:
     for name in ("Exchange medium", "Move medium", "Read element status", "Send volume tag", "Mode select(10)"):
         assert name in commands, commands
     assert "Locate(10)" in await library.run("sg_opcodes /dev/nst0")
-    # A descriptor of 52 bytes: LTO-5 is written, and is the default.
-    density = await library.run("sg_raw -r 56 /dev/nst0 44 00 00 00 00 00 00 00 38 00")
+    # The medium has a descriptor of 52 bytes: LTO-5 is written, and is the default. The drive has
+    # three: LTO-3, which is only read, comes first.
+    density = await library.run("sg_raw -r 56 /dev/nst0 44 01 00 00 00 00 00 00 38 00")
     assert re.search(r"00 36 00 00 58 58 a0", density), density
+    density = await library.run("sg_raw -r 160 /dev/nst0 44 00 00 00 00 00 00 00 a0 00")
+    assert re.search(r"00 9e 00 00 44 44 00", density), density
+    temperature = await library.run("sg_logs --page=0xd /dev/nst0")
+    assert "not available" in temperature, temperature
     identity = await library.run("sg_vpd --page=di /dev/nst0; sg_vpd --page=di $CHANGER")
     assert identity.count("designator type: NAA") == 2, identity
     # 64 flags of 5 bytes, the first one not set. sg_logs decodes the page of tape drives alone.
@@ -242,3 +259,49 @@ async def reserve(library: Library) -> None:
         "sg_persist --no-inquiry --read-keys /dev/nst0"
     )
     assert "there are NO registered reservation keys" in text, text
+
+
+async def label(library: Library) -> None:
+    """Drive and changer get identifying information, which is theirs alone."""
+
+    async def set_(device: str, kind: int, text: str) -> None:
+        await library.run(
+            f"printf '{text}' >/tmp/label; size=$(wc -c </tmp/label)\n"
+            f"sg_raw -s $size -i /tmp/label {device} a4 06 00 00 00 00 00 00 00 $(printf %02x $size) {2 * kind:02x} 00"
+        )
+
+    async def get(device: str, kind: int) -> str:
+        report = f"sg_raw -r 64 -o /tmp/label {device} a3 05 00 00 00 00 00 00 00 40 {2 * kind:02x} 00"
+        return await library.run(f"{report} >&2\ntail -c +5 /tmp/label | tr '\\0' '.'")
+
+    await set_("/dev/nst0", 0, "rack 7")
+    await set_("$CHANGER", 0, "robot")
+    await set_("/dev/nst0", 2, "tape drive\\0")
+    assert "rack 7" in await get("/dev/nst0", 0) and "tape drive." in await get("/dev/nst0", 2)
+    assert "robot" in await get("$CHANGER", 0) and "rack" not in await get("/dev/nst1", 0)
+    with pytest.raises(GuestCommandError, match="Invalid field in parameter list"):
+        await set_("/dev/nst0", 2, "no null byte")
+    # Nothing removes it. The types, each with its longest information.
+    await library.run("sg_raw /dev/nst0 a4 06 00 00 00 00 00 00 00 00 00 00")
+    assert "rack" not in await get("/dev/nst0", 0)
+    supported = await library.run("sg_raw -r 12 /dev/nst0 a3 05 00 00 00 00 00 00 00 0c fe 00")
+    assert re.search(r"00 00 00 08 00 00 02 00 +04 00 01 00", supported), supported
+
+
+async def use_other_generations(library: Library) -> None:
+    """An LTO-5 drive only reads an LTO-3 cartridge, and does not mount an LTO-6 cartridge."""
+    await library.mtx("load 5 1")
+    status = await library.status(1)
+    assert "LTO-3" in status and "WR_PROT" in status, status
+    with pytest.raises(GuestCommandError, match="Read-only file system"):
+        await library.run("tar -cf /dev/nst1 -C /tmp/1 .")
+    await library.mtx("unload 5 1")
+    status = await library.mtx("load 6 1")
+    assert re.search(r"Element 1:Full \(Storage Element 6 Loaded\):VolumeTag = HAK004L6", status), status
+    with pytest.raises(GuestCommandError, match="Input/output error"):
+        await library.run("dd if=/dev/nst1 of=/dev/null bs=64k count=1")
+    with pytest.raises(GuestCommandError, match=r"[Uu]nknown format"):
+        # The tape device cannot be opened; its generic one can.
+        await library.run("sg_raw /dev/$(ls /sys/class/scsi_tape/nst1/device/scsi_generic) 00 00 00 00 00 00")
+    status = await library.mtx("unload 6 1")
+    assert "Storage Element 6:Full :VolumeTag=HAK004L6" in status, status

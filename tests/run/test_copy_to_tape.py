@@ -147,6 +147,7 @@ def test_compressed_copies_end_in_a_padded_block_and_conserve_their_bytes(
             "1 cartridges are needed, and 0 of the library of library can be written",
         ),
         (("capacity: 256 MiB", "capacity: 64 MiB"), "2 images of 48 MiB do not fit on a cartridge"),
+        (("capacity: 256 MiB", "capacity: 64 MiB, compression: 1.2"), "2 images of 48 MiB do not fit on a cartridge"),
         (("fixed_block: 64 KiB", "fixed_block: 60 KiB"), "not a multiple of the fixed block"),
         (("fixed_block: 64 KiB", "fixed_block: 768"), "fixed_block"),
         (("filemark_every: 16 MiB", "filemark_every: 16 KiB"), "less than a block"),

@@ -56,9 +56,12 @@ Name = Annotated[
 
 
 # Names of INQUIRY, which pads them with spaces.
-_PRINTABLE = "printable ASCII characters without spaces at its ends"
-Vendor = Annotated[str, Form(r"[!-~]([ -~]*[!-~])?", f"a name of {_PRINTABLE}", 8)]
-Product = Annotated[str, Form(r"[!-~]([ -~]*[!-~])?", f"a name of {_PRINTABLE}", 16)]
+Vendor = Annotated[
+    str, Form(r"[!-~]([ -~]*[!-~])?", "a name of printable ASCII characters without spaces at its ends", 8)
+]
+Product = Annotated[
+    str, Form(r"[!-~]([ -~]*[!-~])?", "a name of printable ASCII characters without spaces at its ends", 16)
+]
 
 
 class MemoryStore(Part):

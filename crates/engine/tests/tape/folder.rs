@@ -86,6 +86,33 @@ fn cartridges_are_found_again_with_contents_barcodes_and_write_protection() {
 }
 
 #[test]
+fn generation_of_a_cartridge_is_kept_and_cannot_change() {
+    let scratch = Scratch::new("tape generation");
+    let folder = scratch.join("tapes");
+    let of = |generation| {
+        let cartridge = json!({"barcode": "HAK001L4", "slot": 1, "generation": generation});
+        library(&folder, json!([cartridge]))
+    };
+    assert_eq!(Array::start(&of("lto4")).stop(), Some(0));
+    let (message, hint) = refusal(&of("lto5"));
+    let expected = "HAK001L4 is an LTO-4 cartridge, not one of LTO-5";
+    assert!(message.contains(expected), "{message}");
+    assert!(hint.contains("correct its `generation`"), "{hint}");
+
+    // An array that does not name the cartridge finds it, and its LTO-6 drive only reads it.
+    let mut config = library(&folder, json!([]));
+    config["tape_library"]["drives"][0]["generation"] = json!("lto6");
+    let array = Array::start(&config);
+    let mut client = Client::login(array.portal(), 1);
+    drive::move_medium(&mut client, SLOT, DRIVE).good();
+    let refused = drive::write(&mut client, 1, &[1; 10]).sense();
+    let read_only = hakaru_wire::scsi::Sense::CANNOT_WRITE_MEDIUM_INCOMPATIBLE_FORMAT;
+    assert_eq!(refused, read_only);
+    drop(client);
+    assert_eq!(array.stop(), Some(0));
+}
+
+#[test]
 fn a_cartridge_is_used_by_one_array() {
     let scratch = Scratch::new("tape lock");
     let config = library(&scratch.join("tapes"), named("HAK001L5"));

@@ -242,3 +242,37 @@ pub fn finish(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hakaru_tape::{Generation, Ratio};
+
+    #[test]
+    fn library_has_the_generations_and_the_compression_of_the_configuration() {
+        let config = json!({
+            "lun": 0,
+            "drives": [{"lun": 1, "generation": "lto5"}, {"lun": 2, "generation": "lto6"}],
+            "slots": 2,
+            "cartridges": [
+                {"barcode": "HAK001L4", "slot": 1, "generation": "lto4"},
+                {"barcode": "HAK002L5", "slot": 2},
+            ],
+            "capacity_bytes": 4 << 20,
+            "early_warning_bytes": 1 << 20,
+            "times": {"compression": 2.5},
+        });
+        let config: TapeLibraryConfig = serde_json::from_value(config).unwrap();
+        let TapeLibrary { library, .. } = describe(&config);
+        assert_eq!(library.drives, [Generation::Lto5, Generation::Lto6]);
+        let generations: Vec<Option<Generation>> = library
+            .cartridges
+            .iter()
+            .map(|placed| placed.generation)
+            .collect();
+        assert_eq!(generations, [Some(Generation::Lto4), None]);
+        assert_eq!((library.ratio, library.timed), (Ratio::of(2.5), true));
+        // Two cartridges of 10 MiB of initiators.
+        assert_eq!(library.store_bytes(), 20 << 20);
+    }
+}
