@@ -14,10 +14,12 @@ from hakaru.report.charts import (
     Bar,
     Cell,
     Chart,
+    Columns,
     Line,
     Size,
     Stack,
     bars,
+    columns,
     dots,
     heat,
     lines,
@@ -29,7 +31,7 @@ from hakaru.report.charts.text import apart, wrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-NAMES = ("lines", "logarithmic", "ended", "panels", "bars", "dots", "stacks", "heat")
+NAMES = ("lines", "logarithmic", "ended", "panels", "bars", "columns", "dots", "stacks", "heat")
 POINTS = [(1.0, 100.0, 90.0, 110.0), (4.0, 300.0, None, None)]
 
 
@@ -104,6 +106,7 @@ def every_chart(size: Size) -> dict[str, Chart]:
         "ended": lines([Line("a", POINTS), Line("b", POINTS[:1])], Axes("x", "y"), size),
         "panels": panels(curve, curve),
         "bars": bars([Bar("a", 3.0, 2.0, 4.0, "3 MB/s", 5.0, "5"), Bar("b", None, None, None, "")], "x", size),
+        "columns": columns([Columns("a", [3.0, None]), Columns("b", [40.0, 7.0])], ["x", "y"], "MiB", size),
         "dots": dots([Bar("a", 3.0, 2.0, 4.0, "3 ms", 5.0, "5"), Bar("b", 300.0, None, None, "300")], "x", size),
         "stacks": stacks([Stack("a", [60, None, 40])], ["x", "y", "z"], "%", size),
         "heat": heat([Cell(0, 0, None, "–", True), Cell(1, 0, 50, "1", False)], ["1", "2"], ["a"], ("x", "y"), size),
@@ -136,6 +139,7 @@ def test_drawings_have_their_numbers_as_text_for_readers_who_do_not_see_them() -
     assert named["lines"] == "A. this run (VMs: IOPS) 1: 100, 4: 300; published (VMs: IOPS) 1: 100, 4: 300"
     assert named["panels"].count("this run") == 2
     assert named["bars"] == "A. a: 3 MB/s, 5"
+    assert named["columns"] == "A. a, x: 3; b, x: 40; b, y: 7"
     assert named["stacks"] == "A. a, x: 60.0 %; a, z: 40.0 %"
     assert named["heat"] == "A. x 1, y a: –; x 2, y a: 1"
 
@@ -150,6 +154,18 @@ def test_marks_of_a_series_have_its_class_and_marks_with_text_on_them_keep_their
     drawn = charts.svg(lines([Line("", POINTS), Line("a", POINTS), Line("b", POINTS)], Axes("x", "y"), WIDE))
     assert set(re.findall(r' class="([^"]*)"', drawn)) == {"s0", "s1"}
     assert set(re.findall(r' class="([^"]*)"', charts.svg(every_chart(WIDE)["heat"]))) == {"keep"}
+
+
+def test_bars_of_each_panel_are_as_wide_as_its_groups_allow() -> None:
+    def widths(chart: Chart) -> list[float]:
+        """The widths of the bars of each panel, from the top down."""
+        bars = re.findall(r'<path[^>]*d="M[-0-9.,]+h([0-9.]+)v[^>]*fill="#0b5395"', charts.svg(chart))
+        # The squares of the legend are smaller.
+        return [float(width) for width in bars if float(width) > 12]
+
+    many, few = (columns([Columns(str(i), [1.0, 2.0]) for i in range(n)], ["x", "y"], "MiB", WIDE) for n in (6, 2))
+    assert len(widths(many)) == 6 and min(widths(few)) > 2 * max(widths(many)) > 0
+    assert widths(panels(many, few)) == pytest.approx(widths(many) + widths(few))
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])

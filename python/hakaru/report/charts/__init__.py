@@ -1,4 +1,4 @@
-"""Charts of a report, built with Altair: lines, bars, dots, stacked bars, heat maps.
+"""Charts of a report, built with Altair: lines, bars, columns, dots, stacked bars, heat maps.
 
     chart = lines([Line("this run", [(1.0, 812.0, 790.0, 834.0)])], Axes("VMs", "IOPS"), WIDE)
     svg(chart, "iops", "Requests per second")
@@ -8,6 +8,7 @@ the theme `hakaru` and the bundled fonts. Each kind of chart is one module of th
 """
 
 from hakaru.report.charts.bar import Bar, bars
+from hakaru.report.charts.columns import Columns, columns
 from hakaru.report.charts.deferred import Chart
 from hakaru.report.charts.dots import dots
 from hakaru.report.charts.heat import Cell, heat
@@ -44,11 +45,13 @@ __all__ = [
     "Bar",
     "Cell",
     "Chart",
+    "Columns",
     "Line",
     "LinePoint",
     "Size",
     "Stack",
     "bars",
+    "columns",
     "dots",
     "heat",
     "lines",

@@ -247,6 +247,8 @@ def panels(*charts: alt.LayerChart) -> alt.VConcatChart:
         part.usermeta = alt.Undefined
         for layer in part.layer:
             layer.name = alt.Undefined
-    column: alt.VConcatChart = alt.vconcat(*parts, spacing=44).resolve_scale(x="independent", y="independent")
+    column: alt.VConcatChart = alt.vconcat(*parts, spacing=44)
+    # Groups of bars are as wide as the number of groups of their own panel allows.
+    column = column.resolve_scale(x="independent", y="independent", xOffset="independent")
     column.usermeta = {"numbers": numbers, "series": []}
     return column
