@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hakaru.fileserver.chain_spec import ChainSpec
-from hakaru.fileserver.space import allowances, disagreement, growths
+from hakaru.fileserver.space import Growth, Stages, allowances, compaction_bytes, compactions, disagreement, growths
 from hakaru.fileserver.virtual_disk import VirtualDisk
 
 MIB = 1 << 20
@@ -112,3 +112,46 @@ def test_growing_image_keeps_the_blocks_of_files_that_were_written_again() -> No
     again = {"created": EMPTY, "loaded": layers(16, 17, 51, 97, 116)}
     assert disagreement(again, spec(), PAGE_BYTES, 0) is not None
     assert disagreement(again, spec(), PAGE_BYTES, 30 * MIB) is None
+
+
+# The same disk as VHD: its image keeps the file until it is compacted.
+COMPACTED = {
+    "created": layers(0, 1, 20, 52, 70),
+    "loaded": layers(16, 17, 36, 68, 86),
+    "host_trimmed": layers(0, 1, 36, 68, 86),
+    "compacted": layers(0, 1, 16, 48, 66),
+}
+
+
+def test_layers_shrink_by_the_same_bytes_when_the_image_is_compacted() -> None:
+    vhd = spec(format="vhd")
+    assert disagreement(COMPACTED, vhd, PAGE_BYTES, 0) is None
+    found = [(each.upper, each.upper_bytes // MIB, each.lower_bytes // MIB) for each in shrunk(COMPACTED, vhd)]
+    assert found == [("image", -20, -20), ("host", -20, -20), ("lu", -20, -20)]
+    assert shrunk({name: COMPACTED[name] for name in ("created", "loaded", "host_trimmed")}, vhd) == []
+
+
+def shrunk(stages: Stages, described: ChainSpec) -> list[Growth]:
+    return compactions(stages, described, PAGE_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("compacted", "pair"),
+    [
+        (layers(0, 1, 16, 51, 69), ("image", "host")),
+        (layers(0, 1, 16, 48, 75), ("host", "lu")),
+        (layers(0, 1, 16, 48, 66, 67), ("lu", "pool")),
+    ],
+)
+def test_layer_that_keeps_what_compaction_freed_above_is_named(
+    compacted: dict[str, int | None], pair: tuple[str, str]
+) -> None:
+    found = disagreement({**COMPACTED, "compacted": compacted}, spec(format="vhd"), PAGE_BYTES, 0)
+    assert found is not None and (found["upper"], found["lower"], found["stage"]) == (*pair, "compacted")
+
+
+def test_compaction_needs_a_copy_of_the_new_image_but_not_of_the_data() -> None:
+    vhd = spec(format="vhd", size="1 GiB").disk
+    # A journal of 1/16 of the disk, and 4 blocks of 2 MiB; and a journal of the host.
+    assert compaction_bytes({**COMPACTED, "host_trimmed": layers(0, 1, 700, 750, 800)}, vhd) == (20 + 64 + 8 + 64) * MIB
+    assert compaction_bytes(COMPACTED, vhd) == (36 + 64) * MIB

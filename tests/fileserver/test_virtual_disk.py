@@ -19,6 +19,8 @@ from hakaru.fileserver.virtual_disk import (
     compact_commands,
     compacted,
     create_commands,
+    overlaid,
+    overlay_command,
     parse_formats,
     parse_options,
     parse_version,
@@ -149,26 +151,53 @@ def test_image_is_created_with_the_size_and_the_space_described(
 
 
 def test_compaction_drops_zeros_but_not_data(qemu_img: QemuImg, tmp_path: Path) -> None:
-    described, path, scratch = disk(format="vhd"), tmp_path / "image", tmp_path / "scratch"
+    described, path = disk(format="vhd"), tmp_path / "image"
     for command in create_commands(described, str(path)):
         run(*command)
     run("qemu-io", "-f", "vpc", "-c", "write -P 7 0 4M", "-c", "write -P 0 8M 16M", str(path))
     before = map_of(described, path).data_bytes
-    for command in compact_commands(described, str(path), str(scratch)):
-        run(*command)
+    compact(described, path)
     after = map_of(described, path)
     assert (before, after.data_bytes, after.size_bytes) == (20 * MIB, 4 * MIB, SIZE)
     run("qemu-io", "-r", "-f", "vpc", "-c", "read -P 7 0 4M", "-c", "read -P 0 8M 16M", str(path))
-    assert not scratch.exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["image"]
+
+
+@pytest.mark.parametrize("values", [{"format": "vhd"}, {"format": "vhdx"}, {"format": "raw", "discard": False}])
+def test_compaction_drops_what_its_overlay_discards_also_if_the_format_ignores_that(
+    qemu_img: QemuImg, tmp_path: Path, values: dict[str, Any]
+) -> None:
+    described, path, driver = disk(**values), tmp_path / "image", FORMATS[disk(**values).format].driver
+    for command in create_commands(described, str(path)):
+        run(*command)
+    run("qemu-io", "-f", driver, "-c", "write -P 7 0 4M", "-c", "write -P 9 8M 32M", str(path))
+    before = path.stat().st_blocks * 512
+    compact(described, path, "discard 8M 32M", "write -P 5 4M 64k")
+    # The block of 2 MiB or 8 MiB that was written on the overlay is new.
+    assert before - 32 * MIB - MIB <= path.stat().st_blocks * 512 <= before - 32 * MIB + 8 * MIB
+    reads = ("read -P 7 0 4M", "read -P 5 4M 64k", "read -P 0 8M 32M")
+    run("qemu-io", "-r", "-f", driver, *(word for read in reads for word in ("-c", read)), str(path))
+
+
+def compact(described: VirtualDisk, path: Path, *orders: str) -> None:
+    """Compact an image on whose overlay qemu-io executes these orders."""
+    scratch, overlay = (path.with_name(name) for name in ("scratch", "overlay"))
+    run(*overlay_command(described, str(path), str(overlay)))
+    assert map_of(overlaid(described), overlay).size_bytes == overlaid(described).size
+    if orders:
+        run("qemu-io", "-f", "qcow2", *(word for order in orders for word in ("-c", order)), str(overlay))
+    for command in compact_commands(described, str(path), str(scratch), str(overlay)):
+        run(*command)
 
 
 @pytest.mark.parametrize("values", CREATED, ids=lambda values: "-".join(map(str, values.values())))
 def test_compacted_image_has_the_space_that_its_description_has(
     qemu_img: QemuImg, tmp_path: Path, values: dict[str, Any]
 ) -> None:
-    described, path, scratch = disk(**values), tmp_path / "image", tmp_path / "scratch"
-    for command in (*create_commands(described, str(path)), *compact_commands(described, str(path), str(scratch))):
+    described, path = disk(**values), tmp_path / "image"
+    for command in create_commands(described, str(path)):
         run(*command)
+    compact(described, path)
     after = compacted(described)
     assert after.chosen_preallocation == "off" and path.stat().st_blocks * 512 < SIZE // 4
     assert (after.format, after.size, after.block, after.extended_l2) == (
@@ -191,6 +220,12 @@ def test_seven_of_eight_blocks_of_a_dynamic_vhd_are_misaligned(qemu_img: QemuImg
         misaligned[name] = image.misaligned_bytes(4096)
     # Each block of 2 MiB follows a bitmap of 512 bytes: only each eighth is at a multiple of 4 KiB.
     assert misaligned == {"vhd": 14 * MIB, "qcow2": 0, "raw": 0}
+    # Footer, header and one sector of the table; then the bitmap and the data of each block.
+    offsets = [512 + 1024 + 512 + (i + 1) * 512 + i * 2 * MIB for i in range(8)]
+    blocks = map_of(disk(format="vhd"), tmp_path / "vhd").ranges
+    assert [(part.start, part.offset) for part in blocks if part.data] == [
+        (i * 2 * MIB, offset) for i, offset in enumerate(offsets)
+    ]
 
 
 def test_map_counts_data_and_pieces() -> None:

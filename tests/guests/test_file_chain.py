@@ -173,8 +173,21 @@ def test_files_reach_the_pool_from_a_client_of_samba_and_leave_it_layer_by_layer
     stages = chain["stages"]
     # The engine stores the description of its trees beside them.
     assert 0 <= stages["loaded"]["files_bytes"] - (4 << 20) < 4096 and stages["deleted"]["files_bytes"] == 0
-    # A dynamic VHD keeps what was deleted.
-    assert stages["host_trimmed"]["image_allocated_bytes"] >= stages["loaded"]["image_allocated_bytes"] - (1 << 20)
+    # A dynamic VHD keeps what was deleted, until it is compacted.
+    image, pool = (
+        {stage: layers[name] for stage, layers in stages.items()}
+        for name in ("image_allocated_bytes", "pool_used_bytes")
+    )
+    assert image["host_trimmed"] >= image["loaded"] - (1 << 20)
+    assert image["compacted"] <= image["created"] and image["compacted"] <= image["host_trimmed"] - (2 << 20)
+    assert pool["compacted"] <= pool["host_trimmed"] - (2 << 20)
+    points = json.loads((directory / "report" / "report.json").read_text())["points"]
+    metrics = next(point["metrics"] for point in points if point["factors"]["case"] == "smb")
+    loaded = stages["loaded"]
+    misaligned = 100 * loaded["misaligned_bytes"] / loaded["image_data_bytes"]
+    assert metrics["misaligned_percent"]["mean"] == pytest.approx(misaligned) and misaligned > 70
+    # The LU gets what the guest has written, but for blocks that the host's cache has combined.
+    assert 0.8 <= metrics["lu_written_bytes_per_disk_byte"]["mean"] < 1.5
     (load,) = (engine for engine in record["engines"] if engine["engine"] == "files")
     assert load["node"] == "client" and load["values"]["errors"] == 0
     assert load["values"]["verified_bytes"] == load["values"]["read_bytes"] > 0

@@ -11,5 +11,6 @@
 
 Modules that only describe: `samba_settings` (smb.conf), `virtual_disk` (formats and their
 commands), `partition` (that of a virtual disk), `image_map` (output of qemu-img), `layers` (bytes
-as seen by each layer). Modules that act: `samba` and its program `confined`, `chain` (in a guest).
+as seen by each layer). Modules that act: `samba` and its program `confined`, `chain` (in a guest),
+`extension` and `compaction` of it.
 """

@@ -48,16 +48,16 @@ class Attachment:
         """The block device of the whole disk."""
         return f"/dev/nbd{self._number}"
 
-    async def attach(self, disk: VirtualDisk, *, new: bool = False) -> None:
+    async def attach(self, disk: VirtualDisk, path: str = "", *, new: bool = False) -> None:
         """Attach the image, which has the size of `disk`. A `new` one is empty, and gets its
-        partition.
+        partition. `path`: that of an overlay to attach in its place.
         """
         script = [
             "set -e",
             # qemu-nbd keeps its socket there.
             "mkdir -p /var/lock",
             f"modprobe nbd max_part=0 nbds_max={2 if self.extensible else 1}",
-            *_connect(disk, self.path, self.disk),
+            *_connect(disk, path or self.path, self.disk),
         ]
         if new and self.partition_start is not None:
             script.append(partition.write_command(self.partition_start, disk.size, self.disk))

@@ -6,7 +6,7 @@
     async with await Chain.build(guest, spec, portal, target_name) as chain:
         await chain.serve(server)               Samba in the guest, on the share at SHARE_PATH
         layers = await chain.layers(counters)   bytes as seen by each layer
-        await chain.trim(); await chain.compact()
+        await chain.trim_guest(); await chain.trim_host()
         await chain.check()                     errors that kernel, file systems or image have found
 
 All of it is real software; only the second kernel of a virtual machine is missing. A command that
@@ -36,7 +36,6 @@ from hakaru.guest.machine import Guest, GuestCommandError
 from hakaru.guest.open_iscsi import OpenIscsi
 
 IMAGE_PATH = f"{HOST_PATH}/disk.image"
-_SCRATCH_PATH = f"{HOST_PATH}/disk.compacted"
 _SAMBA_FOLDER = "/run/samba"
 _UID = 1000
 # `-K`, `nodiscard`: a new LU has no data, and TRIM of a whole LU is slow on an emulated processor.
@@ -64,7 +63,7 @@ class Chain:
     def __init__(self, guest: Guest, spec: ChainSpec, initiator: OpenIscsi) -> None:
         self.guest = guest
         self.spec = spec
-        """The layers as they are: `compact` and `enlarge` change the disk."""
+        """The layers as they are: `enlarge` and `hakaru.fileserver.compaction` change the disk."""
         self.initiator = initiator
         self.lu_device = ""
         """The LU's disk in the guest: `/dev/sda`."""
@@ -188,37 +187,6 @@ class Chain:
         """Delete all files of the share."""
         await self._run(f"find {SHARE_PATH} -xdev -mindepth 1 -maxdepth 1 ! -name lost+found -exec rm -rf {{}} +")
 
-    async def zero_free_space(self) -> None:
-        """Overwrite the free space of the virtual disk with zeros, so that `compact` finds it also
-        in formats that ignore TRIM. The image grows to its full size meanwhile.
-        """
-        zeros = f"{SHARE_PATH}/zeros"
-        fill = f"dd if=/dev/zero of={zeros} bs=1M conv=fsync 2>/run/fill || grep -q 'No space left' /run/fill"
-        await self._run("set -e", fill, f"rm {zeros}", "sync")
-
-    async def compact(self) -> None:
-        """Copy the image without unused blocks and zeros, with the disk detached meanwhile. The
-        host needs space for both. Samba must have ended. A fixed disk is sparse then, and `spec`
-        describes it so.
-
-        After an error of `qemu-img`, such as a full host, the image is the old one, and mounted
-        again.
-        """
-        await self._unmount(SHARE_PATH)
-        await self.detach()
-        commands = virtual_disk.compact_commands(self.spec.disk, IMAGE_PATH, _SCRATCH_PATH)
-        try:
-            await self._run("set -e", *map(shlex.join, commands))
-        except GuestCommandError:
-            # The first error matters, also if the image is damaged and cannot be attached.
-            with contextlib.suppress(HakaruError):
-                await self._run(f"rm -f {_SCRATCH_PATH}")
-                await self._attach_share()
-            raise
-        self.spec = replace(self.spec, disk=virtual_disk.compacted(self.spec.disk))
-        await self._run("sync")
-        await self._attach_share()
-
     async def check(self) -> str:
         """Return the report of `qemu-img check` on the image, and the errors in the kernel's log;
         empty if there are none. VHD and raw images cannot be checked.
@@ -267,6 +235,19 @@ class Chain:
         """The block device of the file system on the virtual disk: the disk, or its partition."""
         return self._attachment.device
 
+    async def attach_share(self, overlay: str = "") -> None:
+        """Attach the image, or an overlay of it, and mount the file system on it."""
+        disk = virtual_disk.overlaid(self.spec.disk) if overlay else self.spec.disk
+        await self._attachment.attach(disk, overlay)
+        await self._mount_share()
+
+    async def detach_share(self) -> None:
+        """Unmount the file system on the virtual disk, if it is mounted, and detach the image.
+        Samba must have ended.
+        """
+        await self._unmount(SHARE_PATH)
+        await self.detach()
+
     async def enlarge(self, disk: VirtualDisk) -> float:
         """Give the image the size of a larger `disk` while its file system is mounted. Returns the
         time for which requests were held, in milliseconds. The chain must be extensible.
@@ -286,8 +267,7 @@ class Chain:
     async def close(self) -> None:
         """Take all layers down, whatever of them exists."""
         await self.stop_serving()
-        await self._unmount(SHARE_PATH)
-        await self.detach()
+        await self.detach_share()
         await self._unmount(HOST_PATH)
         await self.initiator.log_out_all()
         await self.initiator.end()
@@ -338,10 +318,6 @@ class Chain:
     async def _mount_share(self) -> None:
         kind, write_back = self.spec.guest_file_system, self.spec.guest_write_back
         await self._mount(self.share_device, SHARE_PATH, kind, write_back)
-
-    async def _attach_share(self) -> None:
-        await self._attachment.attach(self.spec.disk)
-        await self._mount_share()
 
     async def _mount(self, device: str, path: str, kind: FileSystem, write_back: bool) -> None:
         options = ",".join([*_MOUNT_OPTIONS[kind], *([] if write_back else ["sync"])])

@@ -1,10 +1,12 @@
 """Space of a chain over the stages of a repetition, and the check that its layers agree. Pure.
 
     created ── load ── loaded ── delete ── deleted ── TRIM ── guest_trimmed ── TRIM ── host_trimmed
+        ── compaction of the image, and TRIM of the host ── compacted
 
 A layer stores what the one above it has written, and metadata of its own. So between `created` and
 `loaded` both grow by the same number of bytes, but for those metadata: `allowances` states how many
-bytes they may have. A layer that has all of its space from the start does not grow.
+bytes they may have. A layer that has all of its space from the start does not grow. Only dynamic
+disks are compacted, and the layers from the image down then shrink by the same number of bytes.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import Any
 from hakaru.fileserver.chain_spec import ChainSpec
 from hakaru.fileserver.virtual_disk import VirtualDisk
 
-STAGES = ("created", "loaded", "deleted", "guest_trimmed", "host_trimmed")
-"""Moments at which all layers are asked."""
+STAGES = ("created", "loaded", "deleted", "guest_trimmed", "host_trimmed", "compacted")
+"""Moments at which all layers are asked. `compacted` is left out if the disk is fixed, or if there
+is no space for two images.
+"""
 LAYERS = ("files", "guest", "image", "host", "lu", "pool")
 """From the top down."""
 
@@ -41,13 +45,13 @@ Stages = Mapping[str, Mapping[str, int | None]]
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth of two adjacent layers between `created` and `loaded`."""
+    """Growth of two adjacent layers between two stages; negative if they shrink."""
 
     upper: str
     lower: str
     upper_bytes: int
-    """Growth of the upper layer. If the lower one has all of its space from the start, the bytes by
-    which the disk was extended.
+    """Growth of the upper layer. While the load ran: if the lower one has all of its space from the
+    start, the bytes by which the disk was extended.
     """
     lower_bytes: int
     allowed_bytes: int
@@ -80,8 +84,7 @@ _FIELDS = (
 def growths(
     stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_bytes: int, extended_bytes: int = 0
 ) -> list[Growth]:
-    """Return the growth of each pair of layers while the load ran. `stages` needs `created` and
-    `loaded`.
+    """Return the growth of each pair of layers while the load ran, from `created` to `loaded`.
 
     `rewritten_bytes`: written by the load over files that existed. `extended_bytes`: by which the
     virtual disk was extended meanwhile; `spec` describes the larger one.
@@ -122,6 +125,39 @@ def _growing(layer: str, disk: VirtualDisk) -> str:
     return "guest" if _has_all_space(layer, disk) else layer
 
 
+def compactions(stages: Stages, spec: ChainSpec, page_bytes: int) -> list[Growth]:
+    """Return the growth of each pair of layers from the image down while the image was compacted,
+    from `host_trimmed` to `compacted`; empty without these stages. `spec`: before the compaction.
+    """
+    if "compacted" not in stages:
+        return []
+    before, after = (bytes_of(stages[name]) for name in ("host_trimmed", "compacted"))
+    grown = {layer: after[layer] - before[layer] for layer in LAYERS}
+    allowed = allowances(spec.disk, int(stages["compacted"]["entries"] or 0), page_bytes, 0)
+    return [
+        Growth(upper, lower, grown[upper], grown[lower], most)
+        for (upper, lower), most in zip(_PAIRS, allowed, strict=True)
+        if upper in ("image", "host", "lu")
+    ]
+
+
+def compaction_bytes(stages: Stages, disk: VirtualDisk) -> int:
+    """Return the bytes that compaction needs at most, besides those of the image, once all files
+    were deleted (`host_trimmed`): those of a copy, and of what is written meanwhile.
+    """
+    log, rounding = _log_bytes(disk), _rounding(disk)
+    return min(bytes_of(stages["host_trimmed"])["image"], bytes_of(stages["created"])["image"] + rounding) + log
+
+
+def _log_bytes(disk: VirtualDisk) -> int:
+    return max(_LOG_BYTES, disk.size // _DISK_SHARE)
+
+
+def _rounding(disk: VirtualDisk) -> int:
+    """Bytes of an image that the file system on it does not count as used."""
+    return _log_bytes(disk) + _BLOCKS * (disk.block or _DEFAULT_BLOCK[disk.format])
+
+
 def allowances(
     disk: VirtualDisk, entries: int, page_bytes: int, rewritten_bytes: int
 ) -> tuple[int, int, int, int, int]:
@@ -129,10 +165,9 @@ def allowances(
 
     `entries`: number of files and folders. `rewritten_bytes`: written over files that existed.
     """
-    log = max(_LOG_BYTES, disk.size // _DISK_SHARE)
-    block = disk.block or _DEFAULT_BLOCK[disk.format]
+    log = _log_bytes(disk)
     # A file that is written again may get other blocks of the disk, and a growing image keeps both.
-    rounding = log + _BLOCKS * block + rewritten_bytes
+    rounding = _rounding(disk) + rewritten_bytes
     # A layer below a reserved one follows the file system at the top. The host's log is written to
     # the LU while its blocks count as used from the start.
     to_lu = (rounding if disk.chosen_preallocation == "falloc" else 0) + log + _PAGES * page_bytes
@@ -168,13 +203,18 @@ def disagreement(
             "bytes": abs(sizes[lower] - sizes[upper]),
             "allowed_bytes": 0,
         }
-    for growth in growths(stages, spec, page_bytes, rewritten_bytes, extended_bytes):
-        if not growth.agrees:
-            return {
-                "upper": growth.upper,
-                "lower": growth.lower,
-                "stage": "loaded",
-                "bytes": abs(growth.lower_bytes - growth.upper_bytes),
-                "allowed_bytes": growth.allowed_bytes,
-            }
+    changes = {
+        "loaded": growths(stages, spec, page_bytes, rewritten_bytes, extended_bytes),
+        "compacted": compactions(stages, spec, page_bytes),
+    }
+    for stage, grown in changes.items():
+        for growth in grown:
+            if not growth.agrees:
+                return {
+                    "upper": growth.upper,
+                    "lower": growth.lower,
+                    "stage": stage,
+                    "bytes": abs(growth.lower_bytes - growth.upper_bytes),
+                    "allowed_bytes": growth.allowed_bytes,
+                }
     return None

@@ -5,7 +5,9 @@
     create_commands(disk, "/srv/disk")   qemu-img create …, and what it leaves out
     attach_command(disk, "/srv/disk", "/dev/nbd0")
     resize_command(larger, "/srv/disk")  qemu-img resize …, to the size of a larger disk
-    compacted(disk)                      the same disk after `compact_commands`
+    overlay_command(disk, "/srv/disk", "/srv/overlay")   qemu-img create …, over the image
+    compact_commands(disk, …)            qemu-img convert …, without what the overlay discards
+    compacted(disk)                      the same disk after them
 
 `QemuImg` has the facts about the qemu-img of a machine or guest. `parse_formats` and
 `parse_options` read them from its help.
@@ -259,14 +261,30 @@ def compacted(disk: VirtualDisk) -> VirtualDisk:
     return VirtualDisk.model_validate({**disk.model_dump(), "subformat": subformat, "preallocation": "off"})
 
 
-def compact_commands(disk: VirtualDisk, path: str, scratch: str) -> list[list[str]]:
-    """Return the commands that copy an image that is not attached, without its unused blocks and
-    zeros, to `scratch` and put it in its place. The counterpart of Hyper-V's compaction.
+def overlaid(disk: VirtualDisk) -> VirtualDisk:
+    """Return the description of an overlay of an image: a disk of the same size."""
+    return VirtualDisk.model_validate({"format": "qcow2", "size": disk.model_dump()["size"], "cache": "unsafe"})
+
+
+def overlay_command(disk: VirtualDisk, path: str, overlay: str) -> list[str]:
+    """Return the command that creates an empty overlay of an image that is not attached. What is
+    written or discarded in the overlay leaves the image as it is. In contrast to VHD and VHDX, an
+    overlay stores what was discarded, as zeros.
+    """
+    driver = FORMATS[disk.format].driver
+    return ["qemu-img", "create", "-q", "-f", "qcow2", "-F", driver, "-b", path, overlay]
+
+
+def compact_commands(disk: VirtualDisk, path: str, scratch: str, overlay: str) -> list[list[str]]:
+    """Return the commands that copy an image that is not attached to `scratch`, as its overlay has
+    changed it and without unused blocks and zeros, and put the copy in its place. The counterpart
+    of Hyper-V's compaction.
     """
     driver = FORMATS[disk.format].driver
     options = ",".join(f"{name}={value}" for name, value in _options(compacted(disk)).items())
-    convert = ["qemu-img", "convert", "-f", driver, "-O", driver, *(("-o", options) if options else ()), path, scratch]
-    return [convert, ["mv", scratch, path]]
+    kind = ("-O", driver, *(("-o", options) if options else ()))
+    convert = ["qemu-img", "convert", "-f", "qcow2", *kind, overlay, scratch]
+    return [convert, ["mv", scratch, path], ["rm", overlay]]
 
 
 def parse_formats(text: str) -> frozenset[str]:

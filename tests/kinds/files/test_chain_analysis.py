@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,17 @@ import jsonschema
 import pytest
 from hakaru.analysis import summarise
 from hakaru.fileserver.chain_spec import ChainSpec
-from hakaru.fileserver.space import STAGES, disagreement, growths
+from hakaru.fileserver.space import LAYERS as SHOWN
+from hakaru.fileserver.space import STAGES, compactions, disagreement, growths
 from hakaru.fileserver.virtual_disk import VirtualDisk
+from hakaru.kinds.files.analysis.amplification import ratios
 from hakaru.kinds.files.report import REPORT
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
+from hakaru.report import charts
 from hakaru.report.blocks import Cell, Row
 from hakaru.study import Study
+from hakaru.wording import say
 
 from tests.analysis.run_files import RepetitionData, write
 from tests.kinds.files import test_analysis as plain
@@ -27,6 +32,10 @@ from tests.kinds.files.test_chain import LAB, to
 SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
 MIB = 1 << 20
 PAGE_BYTES = 64 << 10
+BELOW = (
+    *("lu_reads_per_disk_read", "lu_writes_per_disk_write"),
+    *("lu_read_bytes_per_disk_byte", "lu_written_bytes_per_disk_byte", "misaligned_percent"),
+)
 LAYERS = ("files_bytes", "guest_used_bytes", "image_allocated_bytes", "host_used_bytes", "lu_mapped_bytes")
 # A dynamic VHD gives nothing back, so only the first two layers shrink.
 GROWING = {
@@ -35,8 +44,15 @@ GROWING = {
     "deleted": (0, 0, 36, 67, 86),
     "guest_trimmed": (0, 0, 36, 67, 86),
     "host_trimmed": (0, 0, 36, 67, 86),
+    "compacted": (0, 0, 16, 47, 66),
 }
-RETURNING = {**GROWING, "guest_trimmed": (0, 0, 20, 52, 86), "host_trimmed": (0, 0, 20, 52, 70)}
+RETURNING = {
+    **GROWING,
+    "guest_trimmed": (0, 0, 20, 52, 86),
+    "host_trimmed": (0, 0, 20, 52, 70),
+    "compacted": (0, 0, 17, 49, 67),
+}
+FIXED = {stage: sizes for stage, sizes in GROWING.items() if stage != "compacted"}
 
 
 @dataclass
@@ -59,6 +75,7 @@ def record(disk: dict[str, Any], stages: dict[str, tuple[int, ...]]) -> dict[str
     layers: dict[str, dict[str, int | None]] = {
         stage: {"entries": 40, **{name: size * MIB for name, size in zip(LAYERS, stages[stage], strict=True)}}
         for stage in STAGES
+        if stage in stages
     }
     for each in layers.values():
         each["pool_used_bytes"] = each["lu_mapped_bytes"]
@@ -67,6 +84,7 @@ def record(disk: dict[str, Any], stages: dict[str, tuple[int, ...]]) -> dict[str
         "page_bytes": PAGE_BYTES,
         "stages": layers,
         "growths": [growth.to_json() for growth in growths(layers, spec, PAGE_BYTES, 0)],
+        "compactions": [growth.to_json() for growth in compactions(layers, spec, PAGE_BYTES)],
         "disagreement": disagreement(layers, spec, PAGE_BYTES, 0),
     }
 
@@ -157,6 +175,9 @@ def test_space_of_the_layers_and_of_trim_is_reported(tmp_path: Path) -> None:
     assert "returned 0 MiB to the pool, less than a quarter of the files" in kept["text"]
     assert "made the image 16 MiB smaller" in returned["text"] and "returned 16 MiB to the pool" in returned["text"]
     assert "プールに 16 MiB が戻った" in returned["text_ja"]
+    assert "Compaction of the image then made it 20 MiB smaller" in kept["text"]
+    assert kept["text"].endswith("20 MiB returned to the pool.") and kept["evidence"]["compacted"]["lu"] == 20 * MIB
+    assert "made it 3 MiB smaller" in returned["text"] and "プールに 3 MiB が戻った" in returned["text_ja"]
     for point in summary["points"]:
         assert all(growth["agrees"] for growth in point["space"]["growths"])
         assert point["space"]["stages"]["loaded"]["lu"] == 86 * MIB
@@ -231,6 +252,119 @@ def test_run_without_samples_of_building_has_no_rate_and_no_figure_of_it(tmp_pat
     points = [Pt({"disk_cache": "none"}, [Rep(100.0)] * 3)]
     (point,) = summary_of(tmp_path, [{"disk_cache": ["none"]}], *points)["points"]
     assert point["metrics"]["build_mb_per_s"]["mean"] is None and "pool_use" not in point
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_stack_of_the_layers_is_drawn_after_each_stage_for_each_kind_of_disk(tmp_path: Path, language: str) -> None:
+    levels = [{"disk_format": ["vhd", "qcow2"], "disk_cache": ["none", "writeback"]}]
+    points = [
+        Pt({"disk_format": name, "disk_cache": cache}, [Rep(100.0, stages)] * 2)
+        for name, stages in (("vhd", GROWING), ("qcow2", FIXED))
+        for cache in ("none", "writeback")
+    ]
+    summary = summary_of(tmp_path, levels, *points)
+    study = Study.model_validate(fields(lab=LAB, load=to(), factors=levels))
+    (figure,) = (each for each in REPORT.groups(summary, study, language)[0].figures if each.name == "stack")
+    numbers = charts.numbers_of(figure.draw(charts.WIDE))
+    words = [say(language, f"stage.{stage}") for stage in STAGES], [say(language, f"layer.{layer}") for layer in SHOWN]
+    shown = [
+        f"{stage}, {layer}: {sizes[name][place]}"
+        for sizes in (GROWING, FIXED)
+        for name, stage in zip(STAGES, words[0], strict=True)
+        if name in sizes
+        for place, layer in zip((0, 1, 2, 3, 4, 4), words[1], strict=True)
+    ]
+    # The second cache of each disk has the same layers.
+    assert numbers == shown
+    assert figure.note.startswith(say(language, "origin.measured"))
+    assert figure.note.endswith(say(language, "figure.files.stack.alike"))
+    for size in (charts.WIDE, charts.NARROW):
+        drawn = charts.svg(figure.draw(size))
+        assert drawn.count(f">{words[1][-1]}<") == 1, "one legend for all panels"
+
+
+def test_accesses_of_the_lu_are_counted_for_those_of_the_disk_until_all_is_written_back(tmp_path: Path) -> None:
+    """The guest writes 8 MB in 1000 requests; below a dynamic VHD each of them is 2, of 12 MB in
+    all. It reads 4 MB in 500 requests, which become 6 MB in 750. A partition, another guest and
+    what follows the writing back do not count.
+    """
+    described = plan_lab(LabSpec.model_validate(LAB)).describe()
+    study = fields(lab=LAB, load=to(), factors=[{"disk_format": ["raw", "vhd", "qcow2"], "disk_cache": ["none"]}])
+
+    def build_counted(factors: dict[str, Any], rep: Rep) -> RepetitionData:
+        content, samples, histograms = build(factors, rep)
+        is_vhd, end = factors["disk_format"] == "vhd", plain.START + (plain.SECONDS + 4) * plain.SECOND
+        # Half of the growth is after the load.
+        for step, share in enumerate((0.0, 0.5, 1.0)):
+            at = plain.START - plain.SECOND + step * (end - plain.START + plain.SECOND) // 2
+            disk = {"reads": 500.0, "writes": 1000.0, "read_bytes": 4e6, "write_bytes": 8e6}
+            factor = {"reads": 1.5, "writes": 2.0, "read_bytes": 1.5, "write_bytes": 1.5}
+            noise = rep.files_per_s / 100
+            lu = {name: value * (factor[name] * noise if is_vhd else 1.0) for name, value in disk.items()}
+            above = {f"disk/{name}": {key: share * each for key, each in disk.items()} for name in ("nbd0", "nbd0p1")}
+            samples.add("server", "watch", at, above | {"disk/sda": {key: share * each for key, each in lu.items()}})
+            samples.add("client", "watch", at, {"disk/nbd0": dict.fromkeys(disk, share * 1000000000.0)})
+            samples.add("storage", "array", at, {"lu/0": {key: share * each for key, each in lu.items()}})
+        samples.add("storage", "array", end + plain.SECOND, {"lu/0": dict.fromkeys(lu, 1e9)})
+        loaded = content["chains"]["server"]["stages"]["loaded"]
+        loaded |= {"image_data_bytes": 16 * MIB, "misaligned_bytes": 14 * MIB if is_vhd else 0}
+        content["chains"]["server"] |= {"array": "storage", "written_back_ns": end}
+        return content, samples, histograms
+
+    noisy = [Rep(rate) for rate in (99.0, 100.0, 101.0)]
+    points = [Pt({"disk_format": name, "disk_cache": "none"}, noisy) for name in ("raw", "vhd", "qcow2")]
+    summary = summarise(write(tmp_path, {"study": study, "lab": described}, points, build_counted))
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    found = [[point["metrics"][name]["mean"] for name in BELOW] for point in summary["points"]]
+    assert found == [
+        pytest.approx([1, 1, 1, 1, 0]),
+        pytest.approx([1.5, 2, 1.5, 1.5, 87.5]),
+        pytest.approx([1, 1, 1, 1, 0]),
+    ]
+    # Both aligned disks are compared with, also the one that follows.
+    costs = [finding for finding in summary["findings"] if finding["kind"] == "misalignment"]
+    assert [finding["evidence"]["base"] for finding in costs] == ["raw", "qcow2"]
+    for finding, base in zip(costs, ("raw", "qcow2"), strict=True):
+        rows = {row["metric"]: row for row in finding["evidence"]["rows"]}
+        assert [rows[name]["change"] for name in BELOW[:4]] == pytest.approx([50, 100, 50, 50], abs=0.1)
+        assert all(row["low"] < row["change"] < row["high"] and row["p_corrected"] < 0.01 for row in rows.values())
+        assert finding["text"].startswith(f"none: vhd instead of {base}: 87.5 % of its data")
+        assert "Writes of the LU per write of the virtual disk: +100" in finding["text"]
+        assert "書き込み 1 回あたりの LU の書き込み数" in finding["text_ja"]
+    letters = {caveat["caveat"]: "a" for point in summary["points"] for caveat in point["caveats"]}
+    (table,) = (each for each in REPORT.tables(summary, letters, "en") if "for each access" in each.caption)
+    (row,) = (row for row in table.rows if isinstance(row, Row) and "vhd" in row.cells)
+    shown = [cell.text for cell in row.cells if isinstance(cell, Cell)]
+    assert shown == ["1.50", "2", "1.50", "1.50"] and "87.5" in row.cells
+
+
+def test_disk_that_is_hardly_read_has_no_ratio_of_reads() -> None:
+    few = {"reads": (10.0, 4.0), "read_bytes": (40e3, 16e3), "writes": (100.0, 150.0), "write_bytes": (4e6, 6e6)}
+    found = ratios([few])
+    assert [found[name] for name in BELOW[1:4:2]] == [1.5, 1.5]
+    assert all(math.isnan(found[name]) for name in BELOW[0:4:2])
+    assert all(math.isnan(value) for value in ratios([]).values())
+
+
+def test_disk_that_was_not_compacted_has_no_such_stage(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, [{"disk_cache": ["none"]}], Pt({"disk_cache": "none"}, [Rep(100.0, FIXED)] * 2))
+    (point,) = summary["points"]
+    assert list(point["space"]["stages"]) == list(FIXED)
+    letters = {caveat["caveat"]: "a" for caveat in point["caveats"]}
+    assert len(REPORT.tables(summary, letters, "en")[2].rows) == 1 + len(FIXED)
+    (found,) = (finding for finding in summary["findings"] if finding["kind"] == "space")
+    assert "Compaction" not in found["text"] and found["evidence"]["compacted"] is None
+
+
+@pytest.mark.parametrize(
+    ("compacted", "upper"),
+    [((0, 0, 16, 47, 66), None), ((0, 0, 16, 60, 79), "image"), ((0, 0, 16, 47, 86), "host")],
+)
+def test_layers_must_also_agree_about_what_compaction_returned(
+    tmp_path: Path, compacted: tuple[int, ...], upper: str | None
+) -> None:
+    found = record({}, GROWING | {"compacted": compacted})["disagreement"]
+    assert (found and (found["stage"], found["upper"])) == (upper and ("compacted", upper))
 
 
 def test_layers_that_do_not_agree_mark_their_point(tmp_path: Path) -> None:

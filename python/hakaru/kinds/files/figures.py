@@ -5,6 +5,7 @@ time        share of the tools' time that each operation takes
 pool        use of the pool over time, while the trees are built and used, the mean length of its
             runs, and its use in percent if it grows, with a dotted line at each growth, and a
             dashed one at each extension of a disk
+stack       bytes of each layer below the trees after each stage, for each kind of disk
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hakaru.analysis import sentences
+from hakaru.fileserver.space import LAYERS, STAGES
 from hakaru.kinds.files import names
 from hakaru.report import charts, goals
-from hakaru.report.charts import PALETTE, Axes, Bar, Chart, Line, LinePoint, Size, Stack
+from hakaru.report.charts import PALETTE, Axes, Bar, Chart, Columns, Line, LinePoint, Size, Stack
 from hakaru.report.figures import Figure, note
 from hakaru.wording import number, say
 
@@ -30,7 +32,9 @@ def of_run(summary: Json, language: str) -> list[Figure]:
         return []
     figures = [_swept(measured, summary["goals"], language) or _rates(measured, language), _time(measured, language)]
     chained = [point for point in measured if point.get("pool_use")]
-    return [*figures, _pool(chained, language)] if chained else figures
+    figures += [_pool(chained, language)] if chained else []
+    layered = [point for point in measured if point.get("space")]
+    return [*figures, _stack(layered, language)] if layered else figures
 
 
 def label(point: Json, language: str) -> str:
@@ -137,6 +141,41 @@ def _pool(points: list[Json], language: str) -> Figure:
 def _percents(use: Json) -> list[float | None]:
     pairs = zip(use["bytes"], use["capacity_bytes"], strict=True)
     return [100 * used / capacity if capacity else None for used, capacity in pairs]
+
+
+def _stack(points: list[Json], language: str) -> Figure:
+    """The layers from the files down to the pool after each stage. Points whose disks and file
+    systems are alike have the same layers, so the first one of them is shown.
+    """
+    alike: dict[str, Json] = {}
+    for point in points:
+        alike.setdefault(_disk_of(point["space"]), point)
+    shown = list(alike.values())
+    parts = [say(language, f"layer.{layer}") for layer in LAYERS]
+
+    def draw(size: Size) -> Chart:
+        charted = []
+        for point in shown:
+            stages = point["space"]["stages"]
+            groups = [
+                Columns(say(language, f"stage.{stage}"), [stages[stage][layer] / MIB for layer in LAYERS])
+                for stage in STAGES
+                if stage in stages
+            ]
+            axis = say(language, "axis.stack", {"point": label(point, language)})
+            charted.append(charts.columns(groups, parts, axis, size))
+        return charts.panels(*charted) if len(charted) > 1 else charted[0]
+
+    caption = note(shown, language, names.RATE, "stack")
+    caption += say(language, "figure.files.stack.alike") if len(shown) < len(points) else ""
+    return Figure("stack", say(language, "figure.files.stack"), caption, draw)
+
+
+def _disk_of(space: Json) -> str:
+    """Everything that the bytes of the layers depend on, apart from the files."""
+    disk = {name: space["disk"].get(name) for name in ("format", "subformat", "preallocation", "block", "discard")}
+    others = (space["host_file_system"], space["guest_file_system"], space["page_bytes"], space["chains"])
+    return repr((sorted(disk.items()), others))
 
 
 def _points(seconds: Sequence[float], values: Sequence[float | None], unit: int) -> list[LinePoint]:

@@ -92,6 +92,17 @@ RETURNED = "trim_returned_percent"
 """Bytes that TRIM of all layers returned to the pool after the files were deleted, in percent of
 these files.
 """
+BELOW_DISK = {
+    "lu_reads_per_disk_read": "",
+    "lu_writes_per_disk_write": "",
+    "lu_read_bytes_per_disk_byte": "",
+    "lu_written_bytes_per_disk_byte": "",
+}
+"""Metrics of the LU below a chain for each access of its virtual disk, and for each of its bytes:
+from the first file that is built until everything of the load was written back.
+"""
+MISALIGNED = "misaligned_percent"
+"""Data of the virtual disk whose place in the image does not match sectors of 4 KiB."""
 GAUGES = {
     "drive_busy_percent": "percent",
     "commands_per_drive": "",
@@ -169,7 +180,8 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
         latencies[ACHIEVED] = "percent"
     below: dict[str, str] = {}
     if load.to.chain is not None:
-        below = {BUILD: "MB/s", RUN: "KiB", RETURNED: "percent"} | LU | GAUGES | PEAKS | CACHE | HEADROOM | GUEST
+        below = {BUILD: "MB/s", RUN: "KiB", RETURNED: "percent", MISALIGNED: "percent"}
+        below |= LU | BELOW_DISK | GAUGES | PEAKS | CACHE | HEADROOM | GUEST
     below |= GROWTH if grows(load.events) else {}
     below |= EXTENSION if disk_sizes(load.events) else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}

@@ -1,6 +1,6 @@
 """Tables of a study of files: rates, times of operations, caches before the loads, use of arrays,
-LUs and guests below the trees, rates of file servers and clients, bytes of the layers below the
-trees, layers of disks that were extended.
+LUs and guests below the trees, rates of file servers and clients, accesses of the LU for those of
+the virtual disk, bytes of the layers below the trees, layers of disks that were extended.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
             tables.append(_means(counted, letters, language, name, metrics))
     if shared := [point for point in points if point.get("servers")]:
         tables.append(_servers(shared, language))
+    if counted := [point for point in points if any(_mean(point, name) is not None for name in names.BELOW_DISK)]:
+        tables.append(_below_disk(counted, letters, language))
     chained = [point for point in points if point.get("space")]
     if chained:
         tables += [_space(chained, language), _growth(chained, language)]
@@ -132,6 +134,18 @@ def _state(caches: Json) -> str:
     return {True: "cold", False: "not_cold", None: "emptied"}[caches["cold"]]
 
 
+def _below_disk(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
+    """Accesses of the LU for each one of the virtual disk, and bytes for each byte."""
+    columns = [Column(say(language, f"table.files.below_disk.{name}")) for name in ("misaligned", *names.BELOW_DISK)]
+
+    def cells(point: Json) -> list[Cell | str]:
+        metrics = point["metrics"]
+        ratios = (common.with_interval(metrics[name], language) for name in names.BELOW_DISK)
+        return [tenths(_mean(point, names.MISALIGNED), language), *ratios]
+
+    return _table(points, letters, language, "table.files.below_disk", columns, cells)
+
+
 def _mean(point: Json, metric: str) -> float | None:
     """The mean of a metric; None for a point without it, such as one without an array."""
     found: float | None = point["metrics"].get(metric, {}).get("mean")
@@ -178,7 +192,8 @@ def _space(points: list[Json], language: str) -> Table:
     for point in points:
         rows.append(Across(label(point, language), heading=True))
         for stage in STAGES:
-            sizes = point["space"]["stages"][stage]
+            if (sizes := point["space"]["stages"].get(stage)) is None:
+                continue
             rows.append(Row([say(language, f"stage.{stage}"), *(_mib(sizes[layer], language) for layer in LAYERS)]))
     return Table(say(language, "table.files.space"), columns, rows)
 

@@ -4,7 +4,7 @@
     …                                                    the load
     await chain.watch()                                  … which must not fill the pool
     record = await chain.extend(disk_bytes, lu_bytes)    … and meanwhile all layers become larger
-    record = await chain.examine(rewritten_bytes)        bytes of every layer, TRIM, and the end
+    record = await chain.examine(rewritten_bytes)        bytes by layer, TRIM, compaction, the end
     error = await chain.find_cause()                     after a failure: the layer that caused it
 
 `array` is the session of the array's engine, whose counters are read at each stage. Errors of
@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+import time
+from collections.abc import Coroutine, Mapping
 from typing import Any, Self, TypeVar
 
 from hakaru.engine import contract
 from hakaru.engine.session import EngineSession
 from hakaru.errors import GuestError, HakaruError, LostError
-from hakaru.fileserver import extension, space
+from hakaru.fileserver import compaction, extension, space
 from hakaru.fileserver.chain import Chain
 from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.layers import ArrayCounters, array_counters
@@ -83,7 +84,8 @@ class GuestChain:
 
     async def examine(self, rewritten_bytes: int) -> dict[str, Any]:
         """Ask the layers for their bytes: after the load, after its files were deleted, after TRIM
-        of each file system. Then take the chain down, and return the record.
+        of each file system, and after compaction of a dynamic disk. Then take the chain down, and
+        return the record.
 
         `rewritten_bytes`: written by the load over files that existed.
 
@@ -133,6 +135,7 @@ class GuestChain:
 
     async def _examine(self, rewritten_bytes: int) -> dict[str, Any]:
         await self.chain.write_back()
+        written_back_ns = time.monotonic_ns()
         await _check_space(self.plan, self._array)
         if (found := await self.chain.check()) != "":
             raise self._damaged(found)
@@ -143,16 +146,35 @@ class GuestChain:
         await self._take("guest_trimmed")
         await self.chain.trim_host()
         await self._take("host_trimmed")
+        spec = self.chain.spec
+        if spec.disk.subformat == "dynamic" and await self._has_room_for_copy():
+            await self._compact()
         await self.chain.close()
-        known = (self._stages, self.chain.spec, self._page_bytes, rewritten_bytes, self._extended_bytes)
+        known = (self._stages, spec, self._page_bytes, rewritten_bytes, self._extended_bytes)
         return {
             **self._described,
+            "array": self.plan.array,
+            "written_back_ns": written_back_ns,
             "page_bytes": self._page_bytes,
             "rewritten_bytes": rewritten_bytes,
             "stages": self._stages,
             "growths": [growth.to_json() for growth in space.growths(*known)],
+            "compactions": [each.to_json() for each in space.compactions(self._stages, spec, self._page_bytes)],
             "disagreement": space.disagreement(*known),
         }
+
+    async def _has_room_for_copy(self) -> bool:
+        """Whether the host's file system and the pool have space for a second image."""
+        pool = await _read_pool(self.plan, self._array)
+        free = min(int(pool["free_bytes"]), await compaction.free_bytes(self.chain))
+        needed = space.compaction_bytes(self._stages, self.chain.spec.disk)
+        return free >= needed + _reserve_bytes(pool)
+
+    async def _compact(self) -> None:
+        await self.chain.stop_serving()
+        await compaction.compact(self.chain)
+        await self.chain.trim_host()
+        await self._take("compacted")
 
     async def find_cause(self) -> GuestError | None:
         """Return the error of the layer that made a load fail; None if all of them work."""
@@ -228,14 +250,25 @@ async def _unless_full(plan: ChainPlan, array: EngineSession, work: Coroutine[An
 
 async def _check_space(plan: ChainPlan, array: EngineSession) -> None:
     """Raise GuestError if the pool has no space for a write, ArrayLostError without an array."""
-    try:
-        status = await array.manage(contract.StatusAction())
-    except HakaruError as error:
-        raise ArrayLostError(error.message, error.hint) from error
-    pool = next(pool for pool in status["pools"] if pool["name"] == plan.pool)
-    if pool["free_bytes"] < max(2 * pool["page_bytes"], _REQUEST_BYTES):
+    pool = await _read_pool(plan, array)
+    if pool["free_bytes"] < _reserve_bytes(pool):
         raise GuestError(
             f"pool {plan.pool} of {plan.array}, which the disk of guest {plan.node} is on, is full: "
             f"{format_size(pool['used_bytes'])} of {format_size(pool['capacity_bytes'])}",
             "make `lu.pool` of the chain larger, or the trees smaller",
         )
+
+
+async def _read_pool(plan: ChainPlan, array: EngineSession) -> dict[str, Any]:
+    """Return the status of the pool. Raises ArrayLostError without an array."""
+    try:
+        status = await array.manage(contract.StatusAction())
+    except HakaruError as error:
+        raise ArrayLostError(error.message, error.hint) from error
+    pool: dict[str, Any] = next(pool for pool in status["pools"] if pool["name"] == plan.pool)
+    return pool
+
+
+def _reserve_bytes(pool: Mapping[str, Any]) -> int:
+    """Free space below which a pool counts as full."""
+    return max(2 * int(pool["page_bytes"]), _REQUEST_BYTES)

@@ -41,14 +41,15 @@ def pairs_of(points: Sequence[FilesPoint]) -> list[Pair]:
     found: dict[tuple[str, str], Pair] = {}
     for place, after in enumerate(points):
         for before in points[:place]:
-            factor = _only_difference(before, after)
+            factor = only_difference(before, after)
             if factor is not None and _differ_in_chain(before, after):
                 found.setdefault((factor, after.id), Pair(factor, before, after))
     # A later level is compared with the first one, which has no pair as `after` itself.
     return list(found.values())
 
 
-def _only_difference(before: FilesPoint, after: FilesPoint) -> str | None:
+def only_difference(before: FilesPoint, after: FilesPoint) -> str | None:
+    """Return the single factor in which two points differ; None if there is not exactly one."""
     if before.factors.keys() != after.factors.keys():
         return None
     changed = [name for name, level in after.factors.items() if level != before.factors[name]]
@@ -89,14 +90,17 @@ def _finding(pair: Pair, judged: Sequence[Row], tests: int, several: bool) -> Fi
             sentences.series({pair.factor: point.factors[pair.factor]}, language) for point in (pair.after, pair.before)
         )
         parts = [say(language, "files.difference", {"level": level, "base": base})]
-        parts += [part for row in judged for part in _words(language, row, tests)]
+        parts += [part for row in judged for part in words(language, row, tests)]
         own = sentences.sentences(language, *parts)
         text[language] = sentences.in_series(language, pair.where, own, several)
     evidence = {"factor": pair.factor, "rows": [row.to_json() for row in judged], "tests": tests}
     return Finding("difference", pair.where, text, None, evidence)
 
 
-def _words(language: str, row: Row, tests: int) -> Iterator[str]:
+def words(language: str, row: Row, tests: int) -> Iterator[str]:
+    """Yield the sentence about a metric: its change with its interval, and whether it is
+    significant.
+    """
     metric = sentences.metric(language, row.metric)
     found = row.difference
     if found is None or row.p_corrected is None:

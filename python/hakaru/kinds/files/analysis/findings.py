@@ -1,7 +1,7 @@
-"""Findings about loads on files.
+"""Findings about loads on files. Those of pairs of points are in `differences` and `misalignment`.
 
 servers   the rates of several file servers or clients, and fairness
-space     the bytes of the layers below the trees, and what TRIM gave back
+space     the bytes of the layers below the trees, and what TRIM and compaction gave back
 growth    the pool that grew during the load, and the rates before, meanwhile and after
 extension the disk that was extended during the load, its layers, and the same rates
 peak      the number of tools with the highest rate, of each sweep
@@ -74,6 +74,10 @@ def _space(point: FilesPoint, space: Mapping[str, Any], several: bool) -> Findin
         "image": stages["deleted"]["image"] - stages["guest_trimmed"]["image"],
         "lu": stages["deleted"]["lu"] - stages["host_trimmed"]["lu"],
     }
+    compacted = None
+    if "compacted" in stages:
+        before = stages["host_trimmed"]
+        compacted = {layer: before[layer] - stages["compacted"][layer] for layer in returned}
     text = {}
     for language in LANGUAGES:
         values = {layer: mib(size, language) for layer, size in loaded.items()}
@@ -85,9 +89,13 @@ def _space(point: FilesPoint, space: Mapping[str, Any], several: bool) -> Findin
             kept = size < KEPT_SHARE * loaded["files"]
             message = f"files.space.{layer}.{'kept' if kept else 'returned'}"
             parts.append(say(language, message, {"returned": mib(max(0.0, size), language)}))
+        if compacted is not None:
+            sizes = {layer: mib(max(0.0, size), language) for layer, size in compacted.items()}
+            parts.append(say(language, "files.space.compacted", sizes))
         levels = point.factors if several else {}
         text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
-    evidence = {"loaded": loaded, "returned": returned, "repetitions": space["repetitions"], "chains": space["chains"]}
+    counts = {name: space[name] for name in ("repetitions", "chains")}
+    evidence = {"loaded": loaded, "returned": returned, "compacted": compacted, **counts}
     return Finding("space", dict(point.factors) if several else {}, text, None, evidence)
 
 

@@ -18,6 +18,7 @@ from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
 from hakaru.kinds.files.analysis import (
+    amplification,
     below,
     building,
     changes,
@@ -126,7 +127,7 @@ def _add(
     values |= parts.values(repetition, shared)
     if load.to.chain is not None:
         values |= {names.BUILD: building.mb_per_s(repetition), **below.of_repetition(repetition)}
-        values |= guests.of_repetition(repetition)
+        values |= guests.of_repetition(repetition) | amplification.of_repetition(repetition)
         values[names.RETURNED] = returned.percent(repetition)
         values[names.RUN] = pools.run_bytes(repetition, repetition.window[1]) / 1024
     values |= pools.growth(repetition) if grows(load.events) else {}

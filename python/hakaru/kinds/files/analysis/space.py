@@ -17,7 +17,8 @@ Json = Mapping[str, Any]
 
 def of_repetitions(repetitions: Sequence[Sequence[Json]]) -> dict[str, Any] | None:
     """Return bytes by stage and layer, and the growth of each pair of layers; None without any
-    record. `repetitions`: the records of all chains of each repetition, with at least one chain.
+    record. A stage is left out if a chain does not have it. `repetitions`: the records of all
+    chains of each repetition, with at least one chain.
 
     Several file servers have a chain each. Their bytes are added up within a repetition, as their
     rates are, and the means are over the repetitions. A pair of layers agrees if it does in each
@@ -31,6 +32,7 @@ def of_repetitions(repetitions: Sequence[Sequence[Json]]) -> dict[str, Any] | No
             for layer in LAYERS
         }
         for stage in STAGES
+        if all(stage in record["stages"] for chains in repetitions for record in chains)
     }
     first = repetitions[0][0]
     return {

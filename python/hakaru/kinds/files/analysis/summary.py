@@ -12,7 +12,7 @@ from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import sweeps_of
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import differences, findings, points
+from hakaru.kinds.files.analysis import differences, findings, misalignment, points
 from hakaru.kinds.files.rules import STAGES
 
 
@@ -39,7 +39,8 @@ class FilesAnalysis(AnalysisKind):
         ]
         compared = reference.compare(run, analysed)
         several = len(analysed) > 1
-        found = [*differences.findings(measured, several), *findings.of_servers(measured, several)]
+        found = [*differences.findings(measured, several), *misalignment.findings(measured, several)]
+        found += findings.of_servers(measured, several)
         found += [*findings.of_spaces(measured, several), *findings.of_growths(measured, several)]
         found += findings.of_extensions(measured, several)
         found += [*findings.of_run(measured, sweeps), *summary.findings_of(compared, several)]
