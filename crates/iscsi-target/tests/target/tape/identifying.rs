@@ -182,7 +182,7 @@ proptest! {
         let mut model: BTreeMap<(u8, u8), Vec<u8>> = BTreeMap::new();
         for (lun, kind, mut bytes, is_text) in orders {
             if is_text {
-                bytes.iter_mut().for_each(|byte| *byte = 0x20 | *byte % 64);
+                bytes.iter_mut().for_each(|byte| *byte = 0x20 | (*byte % 64));
                 bytes.push(0);
             }
             let answer = scene.set(lun, kind as u8, &bytes);

@@ -77,4 +77,4 @@ def _misaligned(repetition: Repetition) -> float:
     known = [(part, whole) for part, whole in parts if part is not None and whole]
     if not known or len(known) < len(parts):
         return math.nan
-    return 100.0 * sum(part for part, _ in known) / sum(whole for _, whole in known)
+    return float(100.0 * sum(part for part, _ in known) / sum(whole for _, whole in known))
