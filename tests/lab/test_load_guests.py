@@ -139,7 +139,7 @@ def test_links_that_were_given_in_part_are_returned_and_may_be_given_again(user:
         ({"model": "virtio-net"}, None),
         ({"model": "e1000"}, None),
         ({"model": "vhost-user", "socket": "/run/frames"}, "moves the frames"),
-        ({"model": "macvtap"}, "no macvtap"),
+        ({"model": "macvtap"}, "only a device under test"),
         ({"model": "virtio-net", "queues": 4}, "which has 2"),
     ],
 )
