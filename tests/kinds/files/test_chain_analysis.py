@@ -336,6 +336,10 @@ def test_accesses_of_the_lu_are_counted_for_those_of_the_disk_until_all_is_writt
     (row,) = (row for row in table.rows if isinstance(row, Row) and "vhd" in row.cells)
     shown = [cell.text for cell in row.cells if isinstance(cell, Cell)]
     assert shown == ["1.50", "2", "1.50", "1.50"] and "87.5" in row.cells
+    # A partition that begins amid a block misaligns every disk.
+    study["load"]["to"]["chain"]["partition_start"] = 63
+    summary = summarise(write(tmp_path / "partition", {"study": study, "lab": described}, points, build_counted))
+    assert not [finding for finding in summary["findings"] if finding["kind"] == "misalignment"]
 
 
 def test_disk_that_is_hardly_read_has_no_ratio_of_reads() -> None:

@@ -52,7 +52,7 @@ fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome
     else {
         request.of_another_family()
     };
-    // A list that the initiator has not sent completely would replace the information by a part.
+    // Part of a list must not replace the information.
     if list.len() != parameter_list_length as usize {
         return Outcome::check(Sense::PARAMETER_LIST_LENGTH_ERROR);
     }

@@ -24,6 +24,10 @@ _KIND = ("format", "subformat", "preallocation", "block", "extended_l2")
 """Fields of a disk in which the points of a pair may differ."""
 
 
+SECTORS_OF_A_BLOCK = 8
+"""Sectors of 512 bytes in a block of 4 KiB."""
+
+
 def findings(points: Sequence[FilesPoint], several: bool) -> list[Finding]:
     """Return a finding about each pair: an aligned disk, and a dynamic VHD in its place."""
     pairs = list(_pairs(points))
@@ -42,6 +46,9 @@ def _pairs(points: Sequence[FilesPoint]) -> Iterator[Pair]:
         for before in points:
             one, other = (point.load.to.chain for point in (before, after))
             if one is None or other is None or _is_misaligned(one.disk) or not _is_misaligned(other.disk):
+                continue
+            # Behind a partition that begins amid a block of 4 KiB, no kind of disk is aligned.
+            if (one.partition_start or 0) % SECTORS_OF_A_BLOCK:
                 continue
             kind = {name: getattr(one.disk, name) for name in _KIND}
             alike = other.model_copy(update={"disk": other.disk.model_copy(update=kind)})
