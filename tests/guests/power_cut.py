@@ -114,7 +114,7 @@ class Site:
         session = await chain.initiator.log_in(PORTAL, TARGET_NAME)
         chain.lu_device = await session.disk(lun)
         await chain._mount_host()
-        await chain._attach_share()
+        await chain.attach_share()
         await chain.serve(SERVER)
         return chain
 

@@ -17,8 +17,8 @@ from tests.kinds.files.test_chain import segments
 
 LOAD: dict[str, Any] = {
     **STUDY["load"],
-    # The tools of each server.
-    **{"tools": 1, "servers": 2, "verify": True},
+    # The tools of each server. A cold load begins after the files have reached the pools.
+    **{"tools": 1, "servers": 2, "verify": True, "cold": True},
     "tree": {**STUDY["load"]["tree"], "trees": 1, "total": "2 MiB"},
     "to": {"smb": {}, **STUDY["load"]["to"]},
 }
