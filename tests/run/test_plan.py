@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from hakaru.guest.requirements import EMULATOR_BYTES, MEMORY_DEFAULT_BYTES, Accelerator, Facts
+from hakaru.kinds.copy.load import load_at
 from hakaru.lab.plan import plan_lab
 from hakaru.run.devices import refusals
 from hakaru.run.plan import estimate, lines, link_rates
 from hakaru.run.plan_place import topology
 from hakaru.run.site_file import load_site
 from hakaru.study import expand, load
+from hakaru.study.storage import Fill
 
 from tests.run.conftest import STUDY
 from tests.study.shipped import shipped
@@ -26,6 +28,20 @@ def test_plan_counts_memory_for_a_frame_ring_per_fabric_interface() -> None:
     engines = (estimates["fabric"].engines - estimates["kernel"].engines) * 24 * MIB
     extra_bytes = estimates["fabric"].memory_bytes - estimates["kernel"].memory_bytes
     assert extra_bytes - engines == len(labs["fabric"].links) * 16 * MIB
+
+
+def test_plan_counts_memory_for_copied_images_and_for_sources_with_contents() -> None:
+    study = shipped("backup-mismatch").study
+    lab = plan_lab(study.lab)
+    primary = study.arrays["primary"]
+    filled = [lu.model_copy(update={"fill": Fill()}) for lu in primary.lus]
+    arrays = {**study.arrays, "primary": primary.model_copy(update={"lus": filled})}
+    only = {"case": {"unthrottled"}, "tcp": {"2009"}}
+    zeros, contents = (
+        estimate(expand(each, only=only), lab).memory_bytes
+        for each in (study, study.model_copy(update={"arrays": arrays}))
+    )
+    assert contents - zeros == 4 * load_at(study).image
 
 
 def test_plan_counts_memory_and_time_of_guests() -> None:

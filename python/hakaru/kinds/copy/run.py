@@ -75,7 +75,7 @@ class CopyRun(RunKind):
             seconds_max += EXCHANGE_S * exchanges
         ideal = copied / _path_bytes_per_s(load, lab, _tapes_at_once(expanded.at(point)))
         seconds = min(limit, (3 if load.verify else 2) * ideal)
-        return Cost(seconds, seconds_max, 2 * copied, load.jobs, 2 * load.jobs * load.streams)
+        return Cost(seconds, seconds_max, _held_bytes(expanded.at(point)), load.jobs, 2 * load.jobs * load.streams)
 
     def each(self, expanded: Expanded) -> str:
         """Number and size of the images, the time limit, and whether they wait for tape drives, in
@@ -152,6 +152,17 @@ def _tapes_at_once(study: Study) -> int:
     """Number of jobs that run at the same time: with a tape library, at most one on each drive."""
     load, library = load_at(study), library_of(study)
     return load.jobs if library is None else min(load.jobs, library.drive_count)
+
+
+def _held_bytes(study: Study) -> int:
+    """Return the memory for the images: the destination keeps them, and a source with contents does
+    from the first read on. A source without contents reads as zeros, for which it needs no memory.
+    """
+    load = load_at(study)
+    source = study.arrays.get(load.source.array)
+    luns = [load.source.place(job)[0] for job in range(load.jobs)]
+    filled = {lu.lun for lu in source.lus if lu.fill is not None} if source else set()
+    return load.image * (load.jobs + sum(lun in filled for lun in luns))
 
 
 def _path_bytes_per_s(load: CopyLoad, lab: LabPlan | None, jobs_at_once: int) -> float:
