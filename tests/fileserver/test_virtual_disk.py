@@ -237,6 +237,9 @@ def test_map_counts_data_and_pieces() -> None:
     )
     assert (image.size_bytes, image.data_bytes, image.fragments) == (20480, 12288, 2)
     assert (image.misaligned_bytes(4096), image.misaligned_bytes(512)) == (8192, 0)
+    # Sector 63 is off by 3584 bytes, which aligns the first ranges and misaligns the last one.
+    assert image.misaligned_bytes(4096, 63 * 512) == 4096
+    assert image.misaligned_bytes(4096, 2048 * 512) == 8192
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"start": 0}]', '[{"start": 4, "length": 4, "data": true}]'])

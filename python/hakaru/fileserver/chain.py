@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
-from hakaru.fileserver import virtual_disk
+from hakaru.fileserver import partition, virtual_disk
 from hakaru.fileserver.attachment import Attachment
 from hakaru.fileserver.chain_spec import HOST_PATH, SHARE_PATH, ChainSpec, FileSystem
 from hakaru.fileserver.image_map import ImageMap, parse_map
@@ -156,7 +156,8 @@ class Chain:
         lines = (await self._run(*script)).splitlines()
         report = dict(line.split("=", 1) for line in lines[:_REPORTED])
         image_map = parse_map("\n".join(lines[_REPORTED:])) if traits.has_map else None
-        return layers_of(report, image_map, await read_counters())
+        begin = (self.spec.partition_start or 0) * partition.SECTOR_BYTES
+        return layers_of(report, image_map, await read_counters(), begin=begin)
 
     async def write_back(self) -> None:
         """Write the data of all layers back to the LU, and flush its cache."""

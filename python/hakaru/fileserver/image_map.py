@@ -2,7 +2,7 @@
 
 image = parse_map(output of `qemu-img map --output=json`)
 image.data_bytes                   bytes of the disk that the image stores
-image.misaligned_bytes(4096)       … at places that are not those of a disk of such sectors
+image.misaligned_bytes(4096)       … whose aligned accesses are not aligned in the file
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ class ImageMap:
         """Bytes of the virtual disk for which the file has data."""
         return sum(part.length for part in self.ranges if part.data)
 
-    def misaligned_bytes(self, alignment: int) -> int:
-        """Return the bytes with data whose place in the file differs from their place on the disk
-        by no multiple of `alignment`: an aligned access of the guest is not aligned in the file.
+    def misaligned_bytes(self, alignment: int, begin: int = 0) -> int:
+        """Return the bytes with data whose place in the file differs from their place in the file
+        system on the disk by no multiple of `alignment`: an aligned access of the guest is not
+        aligned in the file. `begin`: place of that file system on the disk.
         """
-        return sum(part.length for part in self._placed() if (part.offset or 0) % alignment != part.start % alignment)
+        return sum(part.length for part in self._placed() if ((part.offset or 0) - part.start + begin) % alignment)
 
     @property
     def fragments(self) -> int:

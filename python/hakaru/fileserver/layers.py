@@ -64,7 +64,7 @@ class Layers:
     pool_used_bytes: int
     """Pages of the pool."""
     misaligned_bytes: int | None
-    """Bytes of the image whose place does not match sectors of 4 KiB."""
+    """Bytes of the image of which an aligned access to 4 KiB is not aligned in the image file."""
     fragments: int | None
     """Contiguous pieces of the image."""
 
@@ -76,9 +76,9 @@ class Layers:
 ALIGNMENT_BYTES = 4096
 
 
-def layers_of(report: Mapping[str, str], image: ImageMap | None, counters: ArrayCounters) -> Layers:
+def layers_of(report: Mapping[str, str], image: ImageMap | None, counters: ArrayCounters, *, begin: int = 0) -> Layers:
     """Join the figures that a chain reads in its guest, the map of the image, and the counters of
-    the array.
+    the array. `begin`: place of the file system on the virtual disk, in bytes.
     """
     return Layers(
         entries=int(report["entries"]),
@@ -90,6 +90,6 @@ def layers_of(report: Mapping[str, str], image: ImageMap | None, counters: Array
         host_used_bytes=int(report["host_used"]),
         lu_mapped_bytes=counters.lu_mapped_bytes,
         pool_used_bytes=counters.pool_used_bytes,
-        misaligned_bytes=image.misaligned_bytes(ALIGNMENT_BYTES) if image else None,
+        misaligned_bytes=image.misaligned_bytes(ALIGNMENT_BYTES, begin) if image else None,
         fragments=image.fragments if image else None,
     )
