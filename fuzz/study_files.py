@@ -201,6 +201,10 @@ def main(seconds: float, seed: int) -> int:
         print("error: no shipped studies were found to mutate", file=sys.stderr)
         return 3
     documents = [parse_document(source, "study.yaml").data for source in sources]
+    # The first check also imports modules, which takes a second of its own. So the limit of CPU
+    # applies to the inputs after it.
+    for document in documents:
+        check_data(document)
     until = time.monotonic() + seconds
     inputs = 0
     with tempfile.TemporaryDirectory() as folder:

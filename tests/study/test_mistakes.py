@@ -84,6 +84,8 @@ MISTAKES = [
     (VMS, "read_percent: 70", "read_percent: 170", "should be at most 100"),
     (VMS, "hosts: 2", "hosts: two", "should be a whole number or a list"),
     (VMS, "repetitions: 3", "repetitions: 0", "should be at least 1"),
+    (VMS, "repetitions: 3", "repetitions: .nan", "repetitions"),
+    (VMS, "repetitions: 3", "repetitions: .inf", "repetitions"),
     (VMS, "size: 64 GiB", "size: 64 GiB, store: file", "'memory'"),
     # YAML
     (VMS, "  hosts: 2\n", "  hosts: 2\n  hosts: 3\n", "it is first on line "),

@@ -7,6 +7,7 @@ correction({"list_type"}, "1-8", …)      "write a list: `[1, 2, …, 8]`"
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -51,7 +52,7 @@ def correction(types: Collection[str], value: Any, path: Sequence[str | int]) ->
             return f"write the number without quotes: `{value}`"
         if isinstance(value, float) and name.endswith("percent") and 0 < value <= 1:
             return f"write percent: `{100 * value:g}`"
-        if isinstance(value, float):
+        if isinstance(value, float) and math.isfinite(value):
             return f"write a whole number, for example `{round(value)}`"
     if "a list" in needed and not isinstance(value, dict):
         return f"write a list: `[{_items(value)}]`"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from hakaru import kind
 from hakaru.lab.model import LabSpec
@@ -28,7 +28,7 @@ from hakaru.study.intervals import Intervals, SampleIntervals
 from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
 from hakaru.study.references import Publication, Reference
 from hakaru.study.storage import ArraySpec, Lu, Placement
-from hakaru.study.variables import Change, Changes, Sets, Variable, apply, changes_of
+from hakaru.study.variables import Change, Changes, PlaceError, Sets, Variable, apply, changes_of
 from hakaru.study.watch import Watch
 from hakaru.units import Duration, Percent
 
@@ -256,6 +256,14 @@ def quick_form(study: Study) -> Study:
     return study.changed([Change(place, value) for place, value in changes.items()])
 
 
+def valid_quick_form(study: Study) -> Study | None:
+    """Return `quick_form`, or `None` if its changes are invalid. The checks of points report why."""
+    try:
+        return quick_form(study)
+    except (PlaceError, ValidationError):
+        return None
+
+
 __all__ = [
     "POINTS_MAX",
     "REPETITIONS_MAX",
@@ -277,4 +285,5 @@ __all__ = [
     "Text",
     "Watch",
     "quick_form",
+    "valid_quick_form",
 ]

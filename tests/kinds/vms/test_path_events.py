@@ -110,6 +110,8 @@ def test_quick_form_with_events_of_its_own_is_judged_by_its_own_time(tmp_path: P
     assert event.change == ArrayChange("array", contract.SetPortalAction(portal=1, accepts=False))
     with pytest.raises(UsageError, match="2 s is not within the measuring phase of 1 s"):
         expand(loaded(tmp_path, own.replace("at: 200 ms", "at: 2 s")).study, quick=True)
+    with pytest.raises(UsageError, match=r"study\.yaml:\d+:\d+: .*needs a unit"):
+        expand(loaded(tmp_path, own.replace("at: 200 ms", "at: 200")).study, quick=True)
 
 
 def test_timers_of_an_event_are_those_that_it_waits_for() -> None:

@@ -9,7 +9,7 @@ from hakaru.kinds.files.load import FilesLoad, approximate_bytes, load_at
 from hakaru.kinds.files.names import metrics_of
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.study.kind import StudyKind
-from hakaru.study.model import Study, quick_form
+from hakaru.study.model import Study, valid_quick_form
 from hakaru.study.variables import Problem, Sets
 
 
@@ -48,7 +48,7 @@ class FilesStudy(StudyKind):
             yield from _unused(load, lab)
         if study.measure.verify:
             yield ("measure", "verify"), "blocks of files have no stamps", "use `load.verify`"
-        yield from _late_in_quick_form(study, load)
+        yield from _late_in_quick_form(study)
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
         """The same, servers and clients that the lab lacks, and tools without a tree."""
@@ -68,13 +68,15 @@ class FilesStudy(StudyKind):
                 yield ("load", *place), message, hint
 
 
-def _late_in_quick_form(study: Study, load: FilesLoad) -> Iterator[Problem]:
+def _late_in_quick_form(study: Study) -> Iterator[Problem]:
     """Events after the measuring phase of the quick form, which may have events of its own."""
     if study.quick is None or study.quick.measure is None:
         return
     has_own = "load.events" in study.quick.changes
-    quick = load_at(quick_form(study)) if has_own else load
-    for place, message, hint in events.late(quick.events, study.quick.measure.time):
+    form = valid_quick_form(study) if has_own else study
+    if form is None:
+        return
+    for place, message, hint in events.late(load_at(form).events, study.quick.measure.time):
         yield ("quick", "changes", "load.events") if has_own else ("load", *place), message, hint
 
 

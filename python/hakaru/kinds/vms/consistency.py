@@ -9,7 +9,7 @@ from hakaru.kinds.vms.load import Closed, Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.study.consistency_points import measures_of
-from hakaru.study.model import ArraySpec, Study, quick_form
+from hakaru.study.model import ArraySpec, Study, valid_quick_form
 from hakaru.study.variables import Problem
 from hakaru.suggest import did_you_mean
 from hakaru.units import format_size
@@ -147,8 +147,10 @@ def _quick_events(study: Study) -> Iterator[Problem]:
     if study.quick is None or study.quick.measure is None:
         return
     has_own = "load.events" in study.quick.changes
-    found = events.late(load_at(quick_form(study) if has_own else study).events, study.quick.measure.time_ns)
-    for place, message, hint in found:
+    form = valid_quick_form(study) if has_own else study
+    if form is None:
+        return
+    for place, message, hint in events.late(load_at(form).events, study.quick.measure.time_ns):
         yield ("quick", "changes", "load.events") if has_own else ("load", *place), message, hint
 
 

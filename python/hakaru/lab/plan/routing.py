@@ -40,6 +40,12 @@ class _Unreachable(Exception):
 
 def routed_ways(topology: Topology, source: str, destination: str) -> tuple[Way, ...]:
     """Every path between two nodes, at most one to each of the destination's links, in order."""
+    return _routed_ways(topology, source, destination)
+
+
+# The points of a study have few topologies, and each point asks for the paths of all its nodes.
+@lru_cache(maxsize=256)
+def _routed_ways(topology: Topology, source: str, destination: str) -> tuple[Way, ...]:
     return tuple(way for end in topology.links_of(destination) for way in _ways_to(topology, source, end))
 
 
