@@ -244,6 +244,12 @@ def test_machine_without_the_memory_of_all_guests_cannot_run_them() -> None:
     assert GuestDeviceSpec.model_validate({"parallel": 8}).refusal(unknown) is None
 
 
+def test_interrupts_are_for_processors_that_the_guest_has() -> None:
+    GuestDeviceSpec.model_validate({"cpus": 2, "pinning": {"interrupts": [0, 1]}})
+    with pytest.raises(ValidationError, match="names processor 2 of a guest with 2"):
+        GuestDeviceSpec.model_validate({"cpus": 2, "pinning": {"interrupts": [0, 2]}})
+
+
 @pytest.mark.parametrize("length", [0, 9])
 def test_chain_without_guests_or_with_too_many_is_refused(length: int) -> None:
     with pytest.raises(ValidationError, match="chain"):

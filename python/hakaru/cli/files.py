@@ -171,7 +171,10 @@ def survey(
         f"mean {number(counted['mean_bytes'])} bytes; not counted: {counted['links']} symbolic links, "
         f"{counted['others']} special files, {counted['mounts']} mount points, {counted['unreadable']} unreadable",
     ]
-    about += [] if counted["complete"] else [f"incomplete: the survey ended after {files_max} files (--files-max)"]
+    if not counted["complete"]:
+        about.append(f"incomplete: the survey ended after {files_max} files (--files-max)")
+        about.append("it lacks the folders that it did not reach")
+    about += surveys.shortened(counted)
     sys.stdout.write(surveys.yaml_of(surveys.tree_of(counted), about))
     return 0
 

@@ -53,6 +53,16 @@ def tree_of(counted: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def shortened(counted: dict[str, Any]) -> list[str]:
+    """Sentences about the parts that a tree like the directory lacks, because a tree is limited."""
+    limits = {"depth": ("levels", DEPTH_MAX), "folders": ("folders", FOLDERS_MAX), "files": ("files", TARGETS_MAX)}
+    return [
+        f"the tree has {most:,} {what}, and the directory has {counted[name]:,}"
+        for name, (what, most) in limits.items()
+        if counted[name] > most
+    ]
+
+
 def yaml_of(tree: dict[str, Any], about: list[str]) -> str:
     """The description as YAML, after comments."""
     lines = [f"# {line}" for line in about]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from hakaru import kind
@@ -48,6 +49,8 @@ class Cost:
     """Largest number of sockets in one process."""
     guests: int | None = None
     """Guests of a point in a lab with guests; None: one for each actor, at most one per host."""
+    files_bytes: int = 0
+    """Approximate size of the files that the load builds in `RunKind.files_folder`."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,10 @@ class RunKind(ABC):
         """Time, disk and memory that a repetition of the point needs. `lab` is the point's lab,
         None for a site.
         """
+
+    def files_folder(self) -> Path | None:
+        """The folder of this machine in which loads build files; None if loads build none."""
+        return None
 
     @abstractmethod
     def each(self, expanded: Expanded) -> str:

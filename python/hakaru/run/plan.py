@@ -58,6 +58,7 @@ class Estimate:
     """Time, disk and memory that a run needs.
 
     `memory_bytes`: engines, a fabric's rings, and what one repetition holds (`Cost.held_bytes`).
+    `files_bytes`: files of a load that builds some, in `RunKind.files_folder`.
     """
 
     seconds: float
@@ -66,6 +67,7 @@ class Estimate:
     disk_bytes: int
     memory_bytes: int
     engines: int
+    files_bytes: int
 
 
 def cost_of(expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
@@ -98,11 +100,13 @@ def estimate(expanded: Expanded, lab: LabPlan | None, impossible: Collection[str
     disk = sum(_sampled_bytes(measure.intervals, cost, lab) for cost in costs)
     disk += len(studies) * _captured_bytes(expanded.study, hosts, arrays)
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
-    held = max((cost.held_bytes for name, cost in by_point.items() if name not in impossible), default=0) if lab else 0
+    possible = [cost for name, cost in by_point.items() if name not in impossible]
+    held = max((cost.held_bytes for cost in possible), default=0) if lab else 0
+    files = max((cost.files_bytes for cost in possible), default=0)
     rings = len(lab.links) * FABRIC_RING_BYTES if lab and lab.fabric_node else 0
     held += max((sum(memory) for memory in guests), default=0)
     seconds_most = seconds + sum(cost.seconds_max - cost.seconds for cost in costs)
-    return Estimate(seconds, seconds_most, int(disk), engines * ENGINE_BYTES + rings + held, engines)
+    return Estimate(seconds, seconds_most, int(disk), engines * ENGINE_BYTES + rings + held, engines, files)
 
 
 def _sampled_bytes(intervals: Intervals, cost: Cost, lab: LabPlan | None) -> float:
@@ -178,6 +182,7 @@ def describe(
             "seconds": round(needed.seconds),
             "seconds_most": round(needed.seconds_most),
             "disk_bytes": needed.disk_bytes,
+            "files_bytes": needed.files_bytes,
             "memory_bytes": needed.memory_bytes,
             "engines": needed.engines,
         },
@@ -215,6 +220,9 @@ def lines(
         f"{minutes}{'' if schedule.is_fixed else most}, "
         f"at most {_rounded_up(needed.disk_bytes)} of disk and {_rounded_up(needed.memory_bytes)} of memory",
     ]
+    if needed.files_bytes:
+        folder = kind.of(expanded.study).files_folder()
+        text.append(f"about {_rounded_up(needed.files_bytes)} of files in {folder}")
     if lab:
         arrays = "; ".join(f"{name} at {', '.join(lab.portals(name))}" for name in lab.array_names)
         at = f": {arrays}" if arrays else ""

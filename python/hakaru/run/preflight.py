@@ -34,7 +34,12 @@ def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None
         check_programs()
     # A run marks the points whose guests this machine cannot run, and measures the others.
     needed = estimate(expanded, lab, refusals(expanded) if lab is not None else ())
-    _check_folder(folder, needed.disk_bytes)
+    _check_folder(folder, needed.disk_bytes, "--out (HAKARU_RUNS)")
+    files = part.files_folder()
+    if files is not None and needed.files_bytes:
+        # Both may be on one disk.
+        beside = needed.disk_bytes if _device(files) == _device(folder) else 0
+        _check_folder(files, needed.files_bytes + beside, "HAKARU_FILES")
     available = memory_available_bytes()
     if available is not None and needed.memory_bytes > available:
         raise EnvironmentError_(
@@ -51,20 +56,30 @@ def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None
         )
 
 
-def _check_folder(folder: Path, needed: int) -> None:
+def _existing(folder: Path) -> Path:
+    """The folder itself, or the nearest one above it that exists."""
     existing = folder.absolute()
     while not existing.exists():
         existing = existing.parent
+    return existing
+
+
+def _device(folder: Path) -> int:
+    return _existing(folder).stat().st_dev
+
+
+def _check_folder(folder: Path, needed: int, how: str) -> None:
+    existing = _existing(folder)
     if not existing.is_dir():
-        raise EnvironmentError_(f"{existing} is not a folder", "name a folder with --out or HAKARU_RUNS")
+        raise EnvironmentError_(f"{existing} is not a folder", f"name a folder with {how}")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise EnvironmentError_(f"{existing} cannot be written", "name another folder with --out or HAKARU_RUNS")
+        raise EnvironmentError_(f"{existing} cannot be written", f"name another folder with {how}")
     free = os.statvfs(existing)
     if free.f_bavail * free.f_frsize < needed:
         raise EnvironmentError_(
             f"the run may need {_mib(needed)} of disk in {existing}, but only "
             f"{_mib(free.f_bavail * free.f_frsize)} are free",
-            "free some space, or name another folder with --out or HAKARU_RUNS",
+            f"free some space, or name another folder with {how}",
         )
 
 

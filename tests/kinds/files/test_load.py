@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hakaru.engine import contract
-from hakaru.errors import UsageError
-from hakaru.files.survey import tree_of, yaml_of
+from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.files.survey import FOLDERS_MAX, shortened, tree_of, yaml_of
 from hakaru.files.tree import PUBLISHED_BYTES, TreeSpec
 from hakaru.files.tree_file import load_tree
 from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.report import REPORT
 from hakaru.kinds.files.run import RUN
 from hakaru.lab.plan import plan_lab
+from hakaru.run.plan import estimate, lines
+from hakaru.run.preflight import check_machine
 from hakaru.study import expand, load
 from hakaru.wording import LANGUAGES, say
 
@@ -107,6 +111,27 @@ def test_load_that_repeats_its_trees_takes_its_whole_time(tmp_path: Path) -> Non
         assert isinstance(config, contract.FilesLoad) and config.repeat == repeat
         seconds[repeat] = RUN.cost(expanded, expanded.points[0], planned).seconds
     assert seconds[False] < 60 and seconds[True] == pytest.approx(31 * 60, rel=0.01)
+
+
+def test_plan_states_the_space_of_the_files_and_a_run_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "scratch"
+    monkeypatch.setenv("HAKARU_FILES", str(folder))
+    expanded = expand(load(str(written(tmp_path))).study)
+    planned = plan_lab(expanded.study.lab)
+    total = approximate_bytes(load_at(expanded.study))
+    assert estimate(expanded, planned).files_bytes == total > 0
+    assert f"of files in {folder}" in "\n".join(lines(expanded, planned, {}))
+    check_machine(expanded, planned, tmp_path)
+    folder.mkdir()
+    space = os.statvfs(folder)
+    full = SimpleNamespace(f_bavail=(total - 1) // 4096, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda path: full if path == folder else space)
+    with pytest.raises(EnvironmentError_, match=f"may need .* of disk in {folder}") as refused:
+        check_machine(expanded, planned, tmp_path)
+    assert "HAKARU_FILES" in (refused.value.hint or "")
+    # Trees that are kept may be there already.
+    kept = expand(load(str(written(tmp_path, load={"keep": True}))).study)
+    check_machine(kept, planned, tmp_path)
 
 
 def test_directory_lies_below_the_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +233,13 @@ def test_survey_becomes_a_description_that_a_file_can_hold(tmp_path: Path) -> No
     assert spec.placement == [10, 0, 20]
     assert spec.sizes.table is not None and [row.up_to for row in spec.sizes.table] == [0, 4096]
     assert spec.config().total_bytes is None
+
+
+def test_survey_says_what_its_tree_lacks() -> None:
+    assert shortened(COUNTED) == []
+    (line,) = shortened(COUNTED | {"folders": FOLDERS_MAX + 1})
+    assert line == "the tree has 65,536 folders, and the directory has 65,537"
+    assert tree_of(COUNTED | {"folders": FOLDERS_MAX + 1})["folders"] == FOLDERS_MAX
 
 
 def test_errors_in_a_description_have_a_place(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from hakaru.engine import contract
 from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.kinds.files import chain, on_site, place
 from hakaru.kinds.files.events import disk_sizes, grown_bytes, timed
-from hakaru.kinds.files.load import approximate_bytes, load_at
+from hakaru.kinds.files.load import FilesLoad, approximate_bytes, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
 from hakaru.kinds.files.names import COUNTERS, ENTITY, RATE
 from hakaru.kinds.files.seats import Seat, seats
@@ -138,7 +139,12 @@ class FilesRun(RunKind):
             actors=load.servers * load.clients,
             sockets=8 + DESCRIPTORS_PER_TOOL * load.tools // load.clients,
             guests=None if load.to.chain is None else load.servers,
+            files_bytes=_files_bytes(load) if lab is not None else 0,
         )
+
+    def files_folder(self) -> Path:
+        """The folder of directories and of the shares of file servers."""
+        return place.scratch_folder()
 
     def each(self, expanded: Expanded) -> str:
         """Number and size of the files, in words."""
@@ -165,6 +171,13 @@ class FilesRun(RunKind):
     def result(self, study: Study, finished: Finished) -> Rates:
         """Rates of the measuring phase."""
         return result_of(finished.window, finished.samples)
+
+
+def _files_bytes(load: FilesLoad) -> int:
+    """Size of the files that a point builds on this machine. Those of a chain are in the memory of
+    its array, and those that are kept may be there already.
+    """
+    return 0 if load.to.chain is not None or load.keep else load.servers * approximate_bytes(load)
 
 
 def _tools(

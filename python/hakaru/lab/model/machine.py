@@ -45,6 +45,14 @@ class MachineSpec(BaseModel):
     )
     pinning: PinningSpec = Field(default=PinningSpec(), description="Placement of the guest's work on processors.")
 
+    @model_validator(mode="after")
+    def _check_interrupts(self) -> Self:
+        missing = {processor for processor in self.pinning.interrupts if not 0 <= processor < self.cpus}
+        if missing:
+            named = ", ".join(map(str, sorted(missing)))
+            raise ValueError(f"`pinning.interrupts` names processor {named} of a guest with {self.cpus}, from 0 on")
+        return self
+
     def refusal(self, facts: Facts) -> Refusal | None:
         """The reason why a machine cannot run this guest in a lab; None if it can."""
         missing = {*self.pinning.vcpus, *self.pinning.others} - facts.processors if facts.processors else set()
