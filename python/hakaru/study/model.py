@@ -257,7 +257,7 @@ def quick_form(study: Study) -> Study:
 
 
 def valid_quick_form(study: Study) -> Study | None:
-    """Return `quick_form`, or `None` if its changes are invalid. The checks of points report why."""
+    """Return `quick_form`, or `None` if its changes are invalid. Checks of points report why."""
     try:
         return quick_form(study)
     except (PlaceError, ValidationError):

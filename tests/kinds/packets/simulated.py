@@ -35,6 +35,10 @@ class Bench:
     ring_drops: int = 0
     unseen: float = 0.0
     late: int = 0
+    reordered: int = 0
+    """Frames of each trial in the forward direction that arrive behind a later one."""
+    duplicated: int = 0
+    """Further copies of frames in the forward direction, in each trial."""
     flood_capacity: float | None = None
     """Capacity for frames without a rate; None: the same."""
     losses: dict[str, int] = field(default_factory=dict)
@@ -90,8 +94,8 @@ class Bench:
                 unsent=0 if intended is None else intended - sent,
                 received=received,
                 lost=sent - received,
-                duplicated=0,
-                reordered=0,
+                duplicated=self.duplicated if name == FORWARD and received else 0,
+                reordered=self.reordered if name == FORWARD and received else 0,
                 corrupted=0,
                 sent_bytes=64 * sent,
                 received_bytes=64 * received,

@@ -21,8 +21,9 @@ from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.report import charts
 from hakaru.store import Histograms, Samples
-from hakaru.study import load
+from hakaru.study import Study, load
 from hakaru.study.references import RatioReference, ValueReference
+from hakaru.wording import number, say
 
 from tests.analysis.run_files import RepetitionData, repetition, write
 from tests.kinds.packets.simulated import NODE, Bench, run
@@ -122,7 +123,7 @@ def test_nics_of_guests_are_compared_and_lower_bounds_are_not(tmp_path: Path) ->
         factors=[{"frame": [64], "nic": ["virtio-net", "e1000", "vhost-net"]}],
     )
     jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
-    (finding,) = [f for f in summary["findings"] if f["kind"] == "nics"]
+    (finding,) = [f for f in summary["findings"] if f["kind"] == "comparison"]
     evidence = finding["evidence"]
     assert (finding["where"], evidence["base"]) == ({"frame": 64}, "e1000")
     assert set(evidence["ratio"]) == {"virtio-net"} and evidence["search"]["vhost-net"] == "at least"
@@ -130,6 +131,25 @@ def test_nics_of_guests_are_compared_and_lower_bounds_are_not(tmp_path: Path) ->
     assert ratio["mean"] == pytest.approx(3, rel=0.02) and ratio["low"] < ratio["mean"] < ratio["high"]
     assert "With e1000," in finding["text"] and "With vhost-net, at least" in finding["text"]
     assert "virtio-net" in finding["text_ja"] and "倍" in finding["text_ja"]
+
+
+def test_pinned_guests_are_compared_with_the_default(tmp_path: Path) -> None:
+    pinning = {"apart": {"lab.device.guest.pinning": {"vcpus": [1], "others": [0]}}}
+    summary = summary_of(
+        tmp_path,
+        Pt({"frame": 64}, [Rep(Bench(rate)) for rate in (29_900.0, 30_000.0, 30_100.0)]),
+        Pt({"frame": 64, "pinning": "apart"}, [Rep(Bench(rate)) for rate in (59_500.0, 60_000.0, 60_500.0)]),
+        lab={"hosts": ["generator"], "device": {"forwards": "guest"}},
+        variables={"frame": {"sets": ["load.frame"]}, "pinning": pinning},
+        factors=[{"frame": [64]}, {"frame": [64], "pinning": ["apart"]}],
+    )
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    (finding,) = [f for f in summary["findings"] if f["kind"] == "comparison"]
+    evidence = finding["evidence"]
+    assert (evidence["over"], evidence["base"], set(evidence["ratio"])) == ("pinning", "", {"apart"})
+    assert evidence["ratio"]["apart"]["mean"] == pytest.approx(2, rel=0.02)
+    assert "With the default (pinning), " in finding["text"] and "With pinning apart, " in finding["text"]
+    assert "既定値（" in finding["text_ja"] and "apart" in finding["text_ja"]
 
 
 def test_single_repetition_has_no_variation(tmp_path: Path) -> None:
@@ -170,6 +190,24 @@ def test_published_ratios_of_queues_are_those_of_the_published_table() -> None:
         name: pytest.approx(rates[driver, of] / rates[driver, to], abs=0.0005)
         for name, (driver, of, to) in QUEUES.items()
     }
+
+
+PINNED = {"core": ("0", "2"), "processors": ("2", "4+6"), "pinning": ("4+6", "5+7")}
+"""First word of a row of the study → the two positions of virtual processors, with one queue."""
+
+
+def test_published_ratios_of_positions_are_those_of_the_published_table() -> None:
+    with (ROOT / "reference" / "iw-2011-forwarding-direction.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["rss_queues"], row["direction"]) == ("1", "uni")]
+    rates = {(row["guest_driver"], row["vcpu_pin"]): float(row["mean_fps"]) for row in rows}
+    checked = 0
+    for row in load("forwarding").study.reference:
+        word, _, nic = str(row.id).partition("-")
+        if isinstance(row, RatioReference) and word in PINNED:
+            of, to = PINNED[word]
+            assert row.published == pytest.approx(rates[nic, of] / rates[nic, to], abs=0.0005), row.id
+            checked += 1
+    assert checked == 9
 
 
 @pytest.mark.parametrize(
@@ -326,6 +364,42 @@ def test_report_has_rates_a_curve_and_tables_in_both_languages(tmp_path: Path) -
         assert len(REPORT.tables(summary, {}, language)) == 3
     rows = REPORT.table(summary).rows
     assert len(rows) == 2 and all(row[-1] == "bracketed" for row in rows)
+
+
+def test_report_has_the_rate_for_each_goal_and_its_limits(tmp_path: Path) -> None:
+    goals = [{"loss_percent": 0.01}, {"loss_percent": 10, "width_percent": 0.5}]
+    reps = [Rep(Bench(9e4), search={"goals": goals}) for _ in range(2)]
+    search = {"kind": "packets", "frame": 64, "search": {"goals": goals}}
+    summary = summary_of(tmp_path, Pt({"frame": 64}, reps), load=search)
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    study = Study.model_validate(fields(load=search))
+    for language, words in (("en", "at most 10.0 %"), ("ja", "損失 10.0 % 以下")):
+        table = REPORT.tables(summary, defaultdict(str), language)[1]
+        assert say(language, "table.packets.goals") in table.caption
+        first, second = (summary["points"][0]["metrics"][f"frames_per_s/goal-{place}"]["mean"] for place in (1, 2))
+        # MLRsearch states the rate that was forwarded, also if a goal accepts a loss.
+        assert first == pytest.approx(9e4, rel=0.01) and second == pytest.approx(9e4, rel=0.01) and first != second
+        shown = str(table.rows)
+        assert number(first, language) in shown and number(second, language) in shown
+        assert any(words in text for text in REPORT.method(summary, study, None, language))
+
+
+def test_figure_has_a_line_for_each_of_a_few_processors(tmp_path: Path) -> None:
+    for count, expected in ((2, ["CPU 0", "CPU 1", "all CPUs"]), (6, ["busiest CPU", "all CPUs"])):
+        busy = {str(cpu): 10.0 + cpu for cpu in range(count)}
+        summary = summary_of(tmp_path / str(count), Pt({"frame": 64}, [Rep(Bench(9e4), busy=busy) for _ in range(3)]))
+        (group,) = REPORT.groups(summary, None, "en")  # type: ignore[arg-type]
+        svg = charts.svg(group.figures[1].draw(charts.Size(640, 320, 120)))
+        for name in ("CPU 0", "CPU 1", "all CPUs", "busiest CPU"):
+            assert (name in svg) is (name in expected), (count, name)
+
+
+def test_reordered_and_duplicated_frames_are_counted(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(9e4, reordered=3, duplicated=2))]))
+    (point,) = summary["points"]
+    trials = sum(trial["purpose"] == "search" for trial in point["trials"])
+    assert point["metrics"]["reordered_frames"]["mean"] == 3 * trials
+    assert point["metrics"]["duplicated_frames"]["mean"] == 2 * trials
 
 
 TCG = {"accelerator": "tcg", "accelerator_reason": "there is no KVM"}

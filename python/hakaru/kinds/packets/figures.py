@@ -1,12 +1,14 @@
 """Figures of a study of packet forwarding.
 
 rates     frames per second of each point
-curve     loss and CPU use of the slowest point against the rate offered
+curve     loss and CPU use of the slowest point against the rate offered, of few CPUs each
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hakaru.analysis import sentences
@@ -19,6 +21,8 @@ from hakaru.wording import number, say
 Json = dict[str, Any]
 GROUPS_MAX = 24
 """Groups that the trials of a curve are gathered in, by rate."""
+CPUS_MAX = 4
+"""Number of CPUs up to which the figure has a line for each; of more, only the busiest."""
 WIDE = 3.0
 """Ratio of the highest to the lowest rate from which on the axis of rates is logarithmic."""
 
@@ -66,13 +70,10 @@ def _curve(point: Json, language: str) -> list[Figure]:
     offered = [sum(t["frames_per_s"] for t in group) / len(group) / 1e3 for group in groups]
     loss = [100 * sum(t["lost"] for t in group) / sum(t["sent"] for t in group) for group in groups]
     upper = [Line(say(language, "label.loss"), _points(offered, loss), charts.PALETTE[1])]
-    lower = []
-    for name, message, colour in (
-        ("busiest_cpu_percent", "label.busiest_cpu", charts.OURS),
-        ("machine_percent", "label.all_cpus", charts.PALETTE[2]),
-    ):
-        values = [_mean([t[name] for t in group]) for group in groups]
-        lower.append(Line(say(language, message), _points(offered, values), colour))
+    lower = [
+        Line(name, _points(offered, [_mean([use(t) for t in group]) for group in groups]), colour)
+        for name, use, colour in _processors(trials, language)
+    ]
 
     scale: Json = {"x_log": True, "x_ticks": charts.log_ticks(offered[0], offered[-1])} if is_wide else {}
 
@@ -88,6 +89,30 @@ def _curve(point: Json, language: str) -> list[Figure]:
     about = {"origin": origin_of([point], language), "trials": len(trials)}
     text = say(language, "figure.note.packets", about)
     return [Figure("curve", title, text, draw)]
+
+
+def _processors(trials: list[Json], language: str) -> list[tuple[str, Callable[[Json], float | None], str]]:
+    """Name, use in a trial and colour of each CPU, or of the busiest one of many; and of all."""
+    cpus = sorted({cpu for trial in trials for cpu in trial["cpu_percent"]}, key=int)
+    colours = (charts.OURS, *(c for c in charts.PALETTE if c not in (charts.OURS, charts.PALETTE[2])))
+    if len(cpus) <= CPUS_MAX:
+        shown = [
+            (say(language, "label.cpu", {"cpu": cpu}), partial(_use_of, cpu), colour)
+            for cpu, colour in zip(cpus, colours, strict=False)
+        ]
+    else:
+        shown = [(say(language, "label.busiest_cpu"), partial(_value, "busiest_cpu_percent"), charts.OURS)]
+    return [*shown, (say(language, "label.all_cpus"), partial(_value, "machine_percent"), charts.PALETTE[2])]
+
+
+def _use_of(cpu: str, trial: Json) -> float | None:
+    used: float | None = trial["cpu_percent"].get(cpu)
+    return used
+
+
+def _value(name: str, trial: Json) -> float | None:
+    value: float | None = trial[name]
+    return value
 
 
 def _groups(trials: list[Json], is_wide: bool) -> list[list[Json]]:

@@ -28,10 +28,13 @@ COMMON = {
     "trials": "1",
     "search_s": "s",
     **{lost_at(place): "percent" for place in LOSS_PLACES},
+    "reordered_frames": "1",
+    "duplicated_frames": "1",
     "machine_percent": "percent",
     "busiest_cpu_percent": "percent",
 }
-"""Metrics of every point. The last two are CPU use in the trials within 2 % of the result."""
+"""Metrics of every point. Reordered and duplicated frames are those of all trials of a search. The
+last two are CPU use in the trials within 2 % of the result."""
 
 
 def goal_rate(place: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.kinds.packets import figures, names, tables
-from hakaru.kinds.packets.load import load_at
+from hakaru.kinds.packets.load import GoalSpec, load_at
 from hakaru.lab.plan import LabPlan
 from hakaru.report.blocks import Group, Table
 from hakaru.report.kind import ReportKind, TerminalTable
@@ -41,14 +41,13 @@ class PacketsReport(ReportKind):
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """The search, the generator, and the device."""
         load = load_at(study)
-        goal = load.search.goals[0]
-        values = {
-            "loss": tenths(goal.loss_percent, language) if goal.loss_percent >= 0.1 else f"{goal.loss_percent:g}",
-            "exceed": f"{goal.exceed_percent:g}",
-            "width": f"{goal.width_percent:g}",
-            "trial": format_duration(goal.trial),
-        }
-        texts = [say(language, "method.packets"), say(language, f"method.packets.{load.search.procedure}", values)]
+        goals = [_words(goal, language) for goal in load.search.goals]
+        searches = [load_at(study.at(point["factors"])).search for point in summary["points"]]
+        texts = [say(language, "method.packets")]
+        for procedure in dict.fromkeys(search.procedure for search in searches or [load.search]):
+            texts.append(say(language, f"method.packets.{procedure}", goals[0]))
+        for place, goal in enumerate(goals[1:], start=2):
+            texts.append(say(language, "method.packets.goal", {"goal": place} | goal))
         devices = dict.fromkeys(point["device"] for point in summary["points"] if point["device"])
         texts += [say(language, f"method.device.{device}") for device in devices]
         has_threads = (
@@ -69,6 +68,16 @@ class PacketsReport(ReportKind):
     def about_tables(self, summary: Json, language: str) -> str:
         """Meaning of the columns."""
         return say(language, "table.packets")
+
+
+def _words(goal: GoalSpec, language: str) -> dict[str, str]:
+    """The limits of a goal as values of a message."""
+    return {
+        "loss": tenths(goal.loss_percent, language) if goal.loss_percent >= 0.1 else f"{goal.loss_percent:g}",
+        "exceed": f"{goal.exceed_percent:g}",
+        "width": f"{goal.width_percent:g}",
+        "trial": format_duration(goal.trial),
+    }
 
 
 def _cells(point: Json) -> list[str]:

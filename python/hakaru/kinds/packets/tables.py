@@ -1,4 +1,4 @@
-"""Tables of packet forwarding: rates, delays, and where frames were lost."""
+"""Tables of packet forwarding: rates, also for each goal; delays, and where frames were lost."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from typing import Any
 from hakaru.kinds.packets import names
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Table
-from hakaru.wording import number, say, tenths
+from hakaru.wording import MISSING, number, say, tenths
 
 Json = dict[str, Any]
 Cells = Callable[[Json], list[Cell | str]]
 RATE_COLUMNS = ("n", "frames", "variation", "mbit", "generator", "trials", "search", "cpu_busiest", "cpu_all")
 DELAY = "latency_us_"
+ORDER = ("reordered_frames", "duplicated_frames")
 
 
 def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
     """The tables of the run."""
     points = summary["points"]
-    return [_rates(points, letters, language), *_delays(points, letters, language), _losses(points, letters, language)]
+    return [
+        _rates(points, letters, language),
+        *_goals(points, letters, language),
+        *_delays(points, letters, language),
+        _losses(points, letters, language),
+    ]
 
 
 def _table(
@@ -50,6 +56,21 @@ def _rates(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
     return _table(points, letters, language, "table.packets.rates", columns, cells)
 
 
+def _goals(points: list[Json], letters: Mapping[str, str], language: str) -> list[Table]:
+    """The rate for each goal; none if there is one goal, whose rate is that of the point."""
+    count = max((sum(name.startswith(f"{names.RATE}/") for name in point["metrics"]) for point in points), default=0)
+    if count < 2:
+        return []
+    shown = [names.goal_rate(place) for place in range(1, count + 1)]
+    columns = [Column(say(language, "table.packets.goal", {"goal": place})) for place in range(1, count + 1)]
+
+    def cells(point: Json) -> list[Cell | str]:
+        found = [point["metrics"].get(name) for name in shown]
+        return [MISSING if each is None else common.with_interval(each, language) for each in found]
+
+    return [_table(points, letters, language, "table.packets.goals", columns, cells)]
+
+
 def _delays(points: list[Json], letters: Mapping[str, str], language: str) -> list[Table]:
     shown = [name for name in points[0]["metrics"] if name.startswith(DELAY)] if points else []
     if not shown:
@@ -68,8 +89,10 @@ def _delays(points: list[Json], letters: Mapping[str, str], language: str) -> li
 def _losses(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
     shown = [names.lost_at(place) for place in names.LOSS_PLACES]
     columns = [Column(say(language, f"table.packets.lost.{place}")) for place in names.LOSS_PLACES]
+    columns += [Column(say(language, f"table.packets.{name}")) for name in ORDER]
 
     def cells(point: Json) -> list[Cell | str]:
-        return [tenths(point["metrics"][name]["mean"], language) for name in shown]
+        lost: list[Cell | str] = [tenths(point["metrics"][name]["mean"], language) for name in shown]
+        return lost + [number(point["metrics"][name]["mean"], language) for name in ORDER]
 
     return _table(points, letters, language, "table.packets.losses", columns, cells)

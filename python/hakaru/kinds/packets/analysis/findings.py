@@ -1,8 +1,8 @@
 """Findings about packet forwarding.
 
-limiter   the rate of each point, its bottleneck, and whether one processor was full next to the
-          rate while others were idle
-nics      rates with other NICs of the guest, and their ratios (`nics`)
+limiter    the rate of each point, its bottleneck, and whether one processor was full next to the
+           rate while others were idle
+comparison rates with other NICs, queues, positions, … and their ratios (`comparisons`)
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from hakaru.analysis import sentences
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.rules.judge import words
 from hakaru.kinds.packets import names
-from hakaru.kinds.packets.analysis import nics, processors
+from hakaru.kinds.packets.analysis import comparisons, processors
 from hakaru.kinds.packets.analysis.points import PacketsPoint
 from hakaru.wording import LANGUAGES, say
 
 
 def of_run(points: list[PacketsPoint]) -> list[Finding]:
     """All findings of a run, in the order of its points."""
-    return [*(_limiter(point, len(points) > 1) for point in points), *nics.of_run(points)]
+    return [*(_limiter(point, len(points) > 1) for point in points), *comparisons.of_run(points)]
 
 
 def _limiter(point: PacketsPoint, several: bool) -> Finding:

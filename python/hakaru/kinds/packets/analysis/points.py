@@ -153,6 +153,8 @@ def _counts(own: list[Trial]) -> dict[str, float]:
         "trials": float(len(searched)),
         "search_s": sum(trial.seconds for trial in searched),
         **{names.lost_at(place): 100.0 * count / lost if lost else math.nan for place, count in places.items()},
+        "reordered_frames": float(sum(trial.reordered for trial in searched)),
+        "duplicated_frames": float(sum(trial.duplicated for trial in searched)),
     }
 
 

@@ -50,6 +50,10 @@ class Trial:
     lost: int
     lost_at: Mapping[str, int]
     """Place of `PLACES` → frames lost there, by the counters of that place."""
+    reordered: int
+    """Received frames whose number is lower than one of the same flow received before."""
+    duplicated: int
+    """Further copies of received frames."""
     is_valid: bool
     cpu_percent: Mapping[str, float]
     """Processor → use while the trial ran, from samples within it; empty if it has too few."""
@@ -92,7 +96,10 @@ class Trial:
             "lost": self.lost,
             "lost_at": dict(self.lost_at),
             "lost_unlocated": self.unlocated,
+            "reordered": self.reordered,
+            "duplicated": self.duplicated,
             "valid": self.is_valid,
+            "cpu_percent": dict(self.cpu_percent),
             "machine_percent": self.machine_percent,
             "busiest_cpu": busiest[0] if busiest else None,
             "busiest_cpu_percent": busiest[1] if busiest else None,
@@ -136,6 +143,8 @@ def _trial(entry: Mapping[str, Any], late: int, in_switch: int, counters: Counte
             "damaged": total("streams", "corrupted"),
             "late": late,
         },
+        reordered=total("streams", "reordered"),
+        duplicated=total("streams", "duplicated"),
         is_valid=bool(entry.get("is_valid", not entry["faults"])),
         cpu_percent=cpu_percent,
         samples=samples,
