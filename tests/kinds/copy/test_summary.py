@@ -310,6 +310,17 @@ def test_ratio_of_copies_has_an_interval_that_decides_whether_they_differ(
         assert interval in finding["text"], finding["text"]
 
 
+def test_points_that_copy_images_of_different_sizes_are_compared(tmp_path: Path) -> None:
+    """A slow copy needs a larger image until its rate lasts."""
+    ages = VARIABLES["tcp"]
+    sizes = {"load.image": "80 MB", "load.warmup": "0 s", "load.time_limit": "60 s"}
+    variables = VARIABLES | {"tcp": ages | {"today": ages["today"] | sizes}}
+    points = [Pt({"tcp": tcp}, [Copy(rate=rate)] * 3) for tcp, rate in (("2009", 10.0), ("today", 20.0))]
+    findings = summarise(write_run(tmp_path, points, variables=variables))["findings"]
+    (age,) = [f for f in findings if f["kind"] == "tcp_age"]
+    assert age["evidence"]["ratio"] == pytest.approx(2)
+
+
 def test_effect_of_the_tcp_stack_is_not_reported_for_points_limited_by_the_test_setup(tmp_path: Path) -> None:
     copies = {"2009": Copy(rate=10, backup_cpu=0.95), "today": Copy(rate=14)}
     points = [Pt({"case": "unthrottled", "tcp": tcp}, [copy]) for tcp, copy in copies.items()]

@@ -19,6 +19,10 @@ from hakaru.units import parse_rate, parse_size
 STACK = "lab.tcp.stack"
 AGE = {STACK, "lab.tcp.sack", "lab.tcp.congestion_control"}
 """Places that may differ between the ages of TCP."""
+AMOUNT = {"load.image", "load.warmup", "load.time_limit"}
+"""Places that say how much is measured. Points may differ in them and be compared all the same,
+because a rate that is slow needs more data, or more time, until it lasts.
+"""
 # Settings that can end a collapse, the cheapest first: of the sender, of the switch, of all nodes
 # on the path, a new switch.
 KINDS = (
@@ -63,9 +67,10 @@ def variables_places(study: Study) -> list[set[str]]:
 
 
 def differing(a: CopyPoint, b: CopyPoint) -> set[str]:
-    """Places in which two points differ."""
+    """Places in which two points differ, without those of `AMOUNT`."""
     a_settings, b_settings = a.setup.settings, b.setup.settings
-    return {p for p in a_settings.keys() | b_settings.keys() if a_settings.get(p) != b_settings.get(p)}
+    places = (a_settings.keys() | b_settings.keys()) - AMOUNT
+    return {p for p in places if a_settings.get(p) != b_settings.get(p)}
 
 
 def change(study: Study, a: CopyPoint, b: CopyPoint) -> Change | None:
