@@ -13,6 +13,10 @@ def test_levels_are_listed_with_their_changes_of_the_lab() -> None:
     assert "links.vtl.rate: 10 Gbit/s" in rows["case ten-to-ten"]
     assert "links.kvm-2.pause: true" in rows["case pause"]
     assert "case unthrottled" not in rows, "it is the lab of the drawing"
+
+
+def test_levels_of_a_place_are_listed_once() -> None:
+    rows = dict(lab_variants.rows(shipped("backup-remedies").study, "en"))
     assert rows["buffer"].startswith("links.vtl.queue: ")
     assert "streams" not in rows, "it changes only the load"
 
