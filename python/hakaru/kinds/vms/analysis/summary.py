@@ -17,7 +17,7 @@ from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
 from hakaru.analysis.utilisation import nics_of_lab
-from hakaru.kinds.vms.analysis import curves, failovers, neighbours, paths, points
+from hakaru.kinds.vms.analysis import curves, failovers, initiators, neighbours, paths, points
 from hakaru.kinds.vms.analysis import findings as vms_findings
 from hakaru.kinds.vms.analysis.curves import Curve
 from hakaru.kinds.vms.analysis.points import VmsPoint
@@ -71,6 +71,7 @@ class VmsAnalysis(AnalysisKind):
             if not of_paths:
                 all_findings += findings.of_sweep(sweep_, verdict, several, grows=sweep_.over in LOADS)
         all_findings += paths.of_run(streamless)
+        all_findings += initiators.of_run(run.study, streamless)
         load_curves = [c for c in distance_curves if not c.is_stream]
         all_findings += vms_findings.of_run(load_curves, _unswept(analysed, sweeps), len(analysed) > 1)
         all_findings += summary.findings_of(compared, several)
