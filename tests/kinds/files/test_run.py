@@ -173,3 +173,23 @@ def test_goal_finds_the_number_of_tools(tmp_path: Path) -> None:
     (goal,) = json.loads((run / "report" / "report.json").read_text())["goals"]
     assert (goal["find"], goal["answer"], goal["verdict"]) == ("lowest", 1, "at_least")
     assert "goal: 0.00100" in pages_of(run)["en"]
+
+
+def test_goal_finds_the_rate_that_users_are_served_with(tmp_path: Path) -> None:
+    study = written(
+        tmp_path,
+        load={"users": {"mix": {"stat": 1}, "rate": 50}},
+        variables={"rate": {"sets": ["load.users.rate"]}},
+        factors=[{"rate": {"from": 50, "to": 1_000_000, "step": "90 %"}}],
+        goal={"achieved_percent": {"least": "90 %"}},
+        measure={"warmup": "0 s", "time": "1 s", "repetitions": 2, "sample_interval": "100 ms"},
+    )
+    ran = hakaru(tmp_path, "run", str(study), "--report", "json")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    summary = json.loads((run / "report" / "report.json").read_text())
+    (goal,) = summary["goals"]
+    # One tool serves 50 operations per second anywhere, and a million nowhere.
+    assert goal["find"] == "highest" and 50 <= goal["answer"] < 1_000_000
+    achieved = {point["factors"]["rate"]: point["metrics"]["achieved_percent"]["mean"] for point in summary["points"]}
+    assert achieved[goal["answer"]] >= 90 > achieved[max(achieved)]
