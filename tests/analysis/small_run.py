@@ -59,6 +59,7 @@ class Rep:
     nic: Mapping[str, float] | None = None
     """Bytes per second of the array's NIC: `tx`, `rx`."""
     histograms: bool = True
+    caveats: Sequence[dict[str, Any]] = ()
     groups: Mapping[str, Group] = field(default_factory=dict)
     """Groups of VMs; the lateness and the requests in flight of all VMs are then the sums of
     theirs.
@@ -140,7 +141,8 @@ def _counted(_: dict[str, Any], rep: Rep) -> RepetitionData:
         ]
         histograms.add("host-1", "initiator", None, named)
     engine = {"node": "host-1", "engine": "initiator"}
-    return repetition(START, seconds, engine, status=rep.status, error=rep.error), samples, histograms
+    record = repetition(START, seconds, engine, status=rep.status, error=rep.error, caveats=list(rep.caveats))
+    return record, samples, histograms
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:

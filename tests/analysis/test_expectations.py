@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,35 @@ def test_saturated_software_of_the_array_refutes_no_other_bottleneck(
     assert summary["points"][0]["limiter"] == "array_cpu"
     assert "machine_saturated" not in {caveat["caveat"] for caveat in summary["points"][0]["caveats"]}
     assert summary["expectations"][0]["held"] is met
+
+
+def ratio_of(folder: Path, first: Rep, second: Rep, most: float) -> dict[str, Any]:
+    """The outcome of an expectation that 2 VMs do at most `most` times the IOPS of 1 VM."""
+    points = [Pt({"pattern": "random", "vms": n}, [rep] * 3) for n, rep in ((1, first), (2, second))]
+    expect = {"kind": "ratio", "metric": "iops", "of": {"vms": 2}, "to": {"vms": 1}, "at_most": most}
+    (outcome,) = summarise(write_run(folder, points, expect=[expect]))["expectations"]
+    assert isinstance(outcome, dict)
+    return outcome
+
+
+def test_ratio_is_not_refuted_by_a_saturated_test_setup(tmp_path: Path) -> None:
+    """The array's software uses 95 % of a processor at 2 VMs."""
+    one, two = Rep(reads=(500,) * 8, vms=1), Rep(reads=(1500,) * 8, vms=1, array_cpu=0.95)
+    outcome = ratio_of(tmp_path / "breached", one, two, 1.5)
+    assert outcome["held"] is None and outcome["evidence"]["open"] == "setup"
+    assert "the test setup was the bottleneck" in outcome["found"] and "判定しない" in outcome["found_ja"]
+    assert ratio_of(tmp_path / "held", one, two, 3)["held"] is True
+    unlimited = Rep(reads=(1500,) * 8, vms=1)
+    assert ratio_of(tmp_path / "unlimited", one, unlimited, 1.5)["held"] is False
+
+
+def test_ratio_is_not_refuted_by_an_emulated_processor(tmp_path: Path) -> None:
+    emulated = [{"caveat": "cpu_emulated", "values": {"reason": "no KVM"}}]
+    one, two = Rep(reads=(500,) * 8, vms=1), Rep(reads=(1500,) * 8, vms=1)
+    on_one = ratio_of(tmp_path / "one", one, replace(two, caveats=emulated), 1.5)
+    on_both = ratio_of(tmp_path / "both", replace(one, caveats=emulated), replace(two, caveats=emulated), 1.5)
+    for outcome, held in ((on_one, None), (on_both, False)):
+        assert outcome["held"] is held and ("emulated" in outcome["found"]) is (held is None)
 
 
 def test_every_metric_that_a_study_may_name_is_computed() -> None:

@@ -77,22 +77,6 @@ def test_impossible_ports_are_refused(hakaru: Hakaru, tmp_path: Path, ports: dic
     assert result.returncode == 2 and words in result.stderr, result.stderr
 
 
-def test_equipment_beside_devices_of_a_lab_is_marked_and_the_others_are_measured(
-    hakaru: Hakaru, tmp_path: Path
-) -> None:
-    lab = {"hosts": ["generator"], "device": {"name": "device", "forwards": "bridge"}}
-    variables = {"device": {"sets": ["lab.device.forwards"]}}
-    factors = [{"device": ["equipment", "bridge"]}]
-    path = str(written(tmp_path / "study", lab=lab, load=SLOW, variables=variables, factors=factors))
-    planned = hakaru.ask("plan", path)
-    assert "not possible here: p01: the device is existing equipment" in planned.stdout
-    result = hakaru.run("run", path, "--json", "--report", "none")
-    assert result.returncode in (0, 5), result.stderr
-    records = {r["factors"]["device"]: r for r in RunReader(hakaru.only_run()).repetitions()}
-    assert records["bridge"]["status"] == "done"
-    assert records["equipment"]["status"] == "failed" and "existing equipment" in records["equipment"]["error"]
-
-
 def test_equipment_needs_a_site_and_a_site_needs_ports_and_equipment(hakaru: Hakaru, tmp_path: Path) -> None:
     without = hakaru.run("run", str(study(tmp_path)))
     assert without.returncode == 2 and "is existing equipment" in without.stderr and "--site" in without.stderr

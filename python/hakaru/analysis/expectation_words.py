@@ -73,7 +73,10 @@ def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str])
     if outcome.message == "expect.bound":
         values["unit"] = unit(units.get(values["metric"], ""))
     text = say(language, f"{outcome.message}.found", values)
-    return text if outcome.held is not None else say(language, "expect.unclear", {"found": text})
+    if outcome.held is not None:
+        return text
+    why = f"expect.open.{values['open']}" if "open" in values else "expect.unclear"
+    return say(language, why, {"found": text})
 
 
 def _bound(language: str, values: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@ with exit code 4.
 `held` is None if an expectation is neither held nor breached. This is so if the points are missing
 (the quick form leaves some out) or have no value. It is also so if an expectation is not met but
 the results do not exclude it: the 95 % intervals overlap the expected range, or the bottleneck is
-undetermined or the test setup.
+undetermined or the test setup. The ratio of two points is open, too, if the test setup was the
+bottleneck of one, or the processors of only one were emulated.
 """
 
 from __future__ import annotations
@@ -220,7 +221,22 @@ def _ratio(expect: dict[str, Any], results: Results) -> Outcome:
     if ratio.mean is None:
         return Outcome(expect, None, "expect.ratio", evidence)
     low, high = (ratio.mean, ratio.mean) if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
-    return Outcome(expect, _inside(ratio.mean, low, high, least, most), "expect.ratio", evidence)
+    held = _inside(ratio.mean, low, high, least, most)
+    reason = _other_cause(of, to) if held is False else None
+    if reason is not None:
+        return Outcome(expect, None, "expect.ratio", evidence | {"open": reason})
+    return Outcome(expect, held, "expect.ratio", evidence)
+
+
+def _other_cause(of: Point, to: Point) -> str | None:
+    """Return what else two points may differ by than their levels: `setup` or `emulated`."""
+    if of.verdict.test_setup_limited or to.verdict.test_setup_limited:
+        return "setup"
+    return "emulated" if _is_emulated(of) != _is_emulated(to) else None
+
+
+def _is_emulated(point: Point) -> bool:
+    return any(caveat.name == "cpu_emulated" for caveat in point.caveats)
 
 
 def _beyond(value: float, least: float | None, most: float | None) -> float:

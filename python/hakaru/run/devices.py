@@ -1,5 +1,5 @@
 """Guests that a run needs, as devices or for its load: their images, and what this machine lacks
-for them and for other devices.
+for them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,7 @@ from collections.abc import Iterator
 from hakaru.guest.recipe import RecipeName
 from hakaru.guest.requirements import Facts, Refusal
 from hakaru.lab.model.machine import MachineSpec
-from hakaru.lab.plan.device import EQUIPMENT_HINT, EQUIPMENT_REASON
 from hakaru.study import Expanded, Point
-
-EQUIPMENT = Refusal(EQUIPMENT_REASON, EQUIPMENT_HINT)
-"""Reason why existing equipment is in no lab."""
 
 
 def _guests(expanded: Expanded) -> Iterator[tuple[Point, MachineSpec]]:
@@ -51,17 +47,10 @@ def facts_here() -> Facts:
 
 
 def refusals(expanded: Expanded, facts: Facts | None = None) -> dict[str, Refusal]:
-    """Point → the reason why its guest or its device cannot be in a lab here. `facts`: None: those of
-    this machine.
-    """
-    found = {point.id: EQUIPMENT for point in expanded.points if _is_equipment(expanded, point)}
+    """Point → the reason why its guest cannot run here. `facts`: None: those of this machine."""
     guests = list(_guests(expanded))
-    if guests:
-        known = facts or facts_here()
-        found |= {point.id: refusal for point, guest in guests if (refusal := guest.refusal(known)) is not None}
-    return found
-
-
-def _is_equipment(expanded: Expanded, point: Point) -> bool:
-    device = expanded.at(point).lab.device
-    return device is not None and device.forwards == "equipment"
+    if not guests:
+        return {}
+    facts = facts or facts_here()
+    found = {point.id: guest.refusal(facts) for point, guest in guests}
+    return {name: refusal for name, refusal in found.items() if refusal is not None}

@@ -10,7 +10,6 @@ from typing import Any
 
 from hakaru.errors import UsageError
 from hakaru.lab.plan import LabPlan, plan_lab
-from hakaru.run.devices import EQUIPMENT
 from hakaru.run.options import Options, expand_options
 from hakaru.run.preflight import check_machine
 from hakaru.run.resumable import check_resumable
@@ -77,12 +76,14 @@ def prepare(
 
 
 def _check_lab(expanded: Expanded) -> None:
-    """Refuse a study whose only device is existing equipment, which no lab has. In a study with other
-    devices, such a point is marked.
-    """
-    devices = [expanded.at(point).lab.device for point in expanded.points]
-    if all(device is not None and device.forwards == "equipment" for device in devices):
-        raise UsageError(EQUIPMENT.reason, EQUIPMENT.hint)
+    """Refuse points whose device is existing equipment, which no lab has."""
+    for point in expanded.points:
+        device = expanded.at(point).lab.device
+        if device is not None and device.forwards == "equipment":
+            raise UsageError(
+                f"the device of point {point.id} is existing equipment",
+                "name the interfaces in front of it in a site file under `ports`, and give it with --site",
+            )
 
 
 def _options_of(run: dict[str, Any], given: Options) -> Options:

@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 from hakaru.analysis import summarise
 from hakaru.analysis.estimate import variation
+from hakaru.kinds.packets import names
 from hakaru.kinds.packets.load import PacketsLoad
 from hakaru.kinds.packets.report import REPORT
 from hakaru.lab.model import LabSpec
@@ -382,6 +383,20 @@ def test_report_has_the_rate_for_each_goal_and_its_limits(tmp_path: Path) -> Non
         shown = str(table.rows)
         assert number(first, language) in shown and number(second, language) in shown
         assert any(words in text for text in REPORT.method(summary, study, None, language))
+
+
+def test_goals_of_a_variable_are_explained_and_a_rate_that_is_not_bracketed_is_left_out(tmp_path: Path) -> None:
+    # The highest load of the grid meets the second goal.
+    goals = [{"loss_percent": 0.01}, {"loss_percent": 99}]
+    variables = {"goals": {"two": {"load.search.goals": goals}}}
+    parts = {"variables": variables, "factors": [{"frame": [64], "goals": ["two"]}]}
+    rep = Rep(Bench(9e4), search={"goals": goals})
+    summary = summary_of(tmp_path, Pt({"frame": 64, "goals": "two"}, [rep]), **parts)
+    texts = REPORT.method(summary, Study.model_validate(fields(**parts)), None, "en")
+    assert any("Goal 2 of the same search: a loss of at most 99.0 %" in text for text in texts)
+    metrics = summary["points"][0]["metrics"]
+    assert metrics[names.goal_rate(1)]["mean"] == pytest.approx(9e4, rel=0.01)
+    assert metrics[names.goal_rate(2)]["mean"] is None
 
 
 def test_figure_has_a_line_for_each_of_a_few_processors(tmp_path: Path) -> None:

@@ -40,11 +40,13 @@ class PacketsReport(ReportKind):
 
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """The search, the generator, and the device."""
-        load = load_at(study)
-        goals = [_words(goal, language) for goal in load.search.goals]
         searches = [load_at(study.at(point["factors"])).search for point in summary["points"]]
+        searches = searches or [load_at(study).search]
+        # A point may have more goals than the study. Its first ones are those of the others.
+        most = max(searches, key=lambda search: len(search.goals))
+        goals = [_words(goal, language) for goal in most.goals]
         texts = [say(language, "method.packets")]
-        for procedure in dict.fromkeys(search.procedure for search in searches or [load.search]):
+        for procedure in dict.fromkeys(search.procedure for search in searches):
             texts.append(say(language, f"method.packets.{procedure}", goals[0]))
         for place, goal in enumerate(goals[1:], start=2):
             texts.append(say(language, "method.packets.goal", {"goal": place} | goal))

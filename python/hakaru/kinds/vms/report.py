@@ -36,7 +36,7 @@ HOP_TABLES_MAX = 8
 """Maximum number of points with a hop table, in the order of the run."""
 WITH_TILES = ("failover", "neighbours")
 """Findings with tiles of their own, which take the place of those about a curve."""
-CHIEF = ("failover", "neighbour_cases", "neighbours", "peak", "limiter", "decline", "paths")
+CHIEF = ("failover", "neighbour_cases", "neighbours", "initiators", "peak", "limiter", "decline", "paths")
 
 
 class VmsReport(ReportKind):

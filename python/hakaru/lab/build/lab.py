@@ -39,7 +39,6 @@ from hakaru.lab.build.losses import count_here, count_in_guest
 from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.plan.actions import SetSysctl
 from hakaru.lab.plan.cuts import cuttable
-from hakaru.lab.plan.device import EQUIPMENT_HINT, EQUIPMENT_REASON
 from hakaru.lab.plan.device_guests import device_guests, plan_guest_fabric
 from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
 from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
@@ -90,8 +89,6 @@ class Lab:
 
     def _build(self) -> None:
         plan = self.plan
-        if plan.device is not None and plan.device.forwards == "equipment":
-            raise EnvironmentError_(EQUIPMENT_REASON, EQUIPMENT_HINT)
         self.namespaces = apply_plan(replace(plan, settings=()))
         try:
             self._change(replace(plan, settings=()), plan)

@@ -60,8 +60,6 @@ PORT_QUEUE_S = 0.010
 out. With the burst, a trial of 1 s forwards up to 1.2 % more than the rate before a frame is lost.
 """
 PORT_QUEUE_MIN_FRAMES = 4
-EQUIPMENT_REASON = "the device is existing equipment, which no lab has"
-EQUIPMENT_HINT = "name the interfaces in front of it in a site file under `ports`, and give it with --site"
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,13 @@ def _used(use: dict[str, Use], values: Mapping[str, float]) -> dict[str, Use]:
 
 
 def _rates(goals: list[dict[str, Any]], load: PacketsLoad) -> dict[str, float]:
-    found = {names.goal_rate(place): _float(goal["throughput"]) for place, goal in enumerate(goals, start=1)}
+    # The verdict of a point is that of its first goal, so an irregular rate of another one would
+    # be shown without a mark.
+    found = {
+        names.goal_rate(place): _float(goal["throughput"])
+        for place, goal in enumerate(goals, start=1)
+        if place == 1 or goal["verdict"] == Verdict.BRACKETED.value
+    }
     rate = found.get(names.goal_rate(1), math.nan)
     sizes = sum(size * weight for size, weight in load.sizes) / sum(weight for _, weight in load.sizes)
     return {names.RATE: rate, "mbit_per_s": rate * sizes * 8 / 1e6, **found}

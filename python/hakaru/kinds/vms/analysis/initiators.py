@@ -1,99 +1,112 @@
-"""The initiator of Linux in a guest, and hakaru's in a guest, beside hakaru's on this machine: points
-that differ only in a variable that chooses the initiator or the guest.
+"""The initiator of Linux in a guest, and hakaru's in a guest, beside hakaru's on this machine:
+points that differ only in variables that choose the initiator or the guest.
+
+Points with events of paths are not compared, because their rates are those of interrupted loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.network import places_of
+from hakaru.analysis.run_data import RunData
 from hakaru.kinds.vms.analysis.points import VmsPoint
+from hakaru.kinds.vms.load import load_at
 from hakaru.study import Study
 from hakaru.wording import LANGUAGES, say
 
 INITIATOR, GUEST = "load.initiator", "lab.load_guest"
-PLACES = {INITIATOR, GUEST}
 METRIC, LATENCY = "iops", "latency_ms_mean"
 EMULATED = "cpu_emulated"
 
 
-def of_run(study: Study, points: Sequence[VmsPoint]) -> list[Finding]:
+class Initiator(Enum):
+    """The initiator of a point and its place. The value is the word in messages and evidence."""
+
+    HERE = "hakaru"
+    IN_GUEST = "hakaru_in_guest"
+    LINUX = "linux_in_guest"
+
+
+def of_run(run: RunData, points: Sequence[VmsPoint]) -> list[Finding]:
     """One finding per set of points that differ only in their initiator, in the order of the
     study.
     """
-    return [_finding(over, group) for over in _factors(study) for group in _groups(points, over)]
+    compared = [p for p in points if p.mean(METRIC) and p.valid and not p.events]
+    variables = _variables(run.study)
+    groups: dict[str, dict[Initiator, VmsPoint]] = {}
+    wheres: dict[str, dict[str, Any]] = {}
+    for point in compared if variables else []:
+        where = {factor: level for factor, level in point.factors.items() if factor not in variables}
+        initiator = _initiator(run.study_at(point.id, point.factors))
+        wheres.setdefault(str(where), where)
+        groups.setdefault(str(where), {}).setdefault(initiator, point)
+    return [_finding(group, wheres[key]) for key, group in groups.items() if len(group) > 1]
 
 
-def _factors(study: Study) -> Iterator[str]:
+def _variables(study: Study) -> set[str]:
     """Variables that change the initiator or its guest, and nothing else."""
-    for name, variable in study.variables.items():
-        places = set(places_of(variable))
-        if places and places <= PLACES:
-            yield name
+    return {
+        name
+        for name, variable in study.variables.items()
+        if (places := places_of(variable)) and all(f"{p}.".startswith((f"{INITIATOR}.", f"{GUEST}.")) for p in places)
+    }
 
 
-def _groups(points: Sequence[VmsPoint], over: str) -> list[list[VmsPoint]]:
-    """Measured points that differ only in `over`, hakaru's initiator on this machine first; without
-    one, in the order of the study. At least two per group.
+def _initiator(study: Study) -> Initiator:
+    if load_at(study).initiator == "kernel":
+        return Initiator.LINUX
+    return Initiator.HERE if study.lab.load_guest is None else Initiator.IN_GUEST
+
+
+def _finding(group: dict[Initiator, VmsPoint], where: dict[str, Any]) -> Finding:
+    """Compare each point with the first one in the order of `Initiator`, and the two in guests with
+    each other.
     """
-    groups: list[list[VmsPoint]] = []
-    for point in (p for p in points if over in p.factors and p.mean(METRIC)):
-        for group in groups:
-            if _others(group[0], over) == _others(point, over):
-                group.append(point)
-                break
-        else:
-            groups.append([point])
-    return [sorted(group, key=_is_other) for group in groups if len(group) > 1]
-
-
-def _others(point: VmsPoint, over: str) -> dict[str, Any]:
-    return {factor: level for factor, level in point.factors.items() if factor != over}
-
-
-def _is_other(point: VmsPoint) -> bool:
-    settings = point.setup.settings
-    return settings.get(INITIATOR) == "kernel" or settings.get(GUEST) is not None
-
-
-def _finding(over: str, group: list[VmsPoint]) -> Finding:
-    base, where = group[0], _others(group[0], over)
-    ratios = {str(p.factors[over]): p.ratio_to(base, METRIC) for p in group[1:]}
-    by_level = {str(p.factors[over]): p for p in group}
-    emulated = [level for level, p in by_level.items() if any(c.name == EMULATED for c in p.caveats)]
+    ordered = {initiator: group[initiator] for initiator in Initiator if initiator in group}
+    base, *others = ordered
+    ratios = {initiator: ordered[initiator].ratio_to(ordered[base], METRIC) for initiator in others}
+    in_guests = None
+    if len(ordered) == len(Initiator):
+        in_guests = ordered[Initiator.LINUX].ratio_to(ordered[Initiator.IN_GUEST], METRIC)
+    emulated = [initiator for initiator, p in ordered.items() if any(c.name == EMULATED for c in p.caveats)]
     evidence = {
-        "over": over,
-        "base": str(base.factors[over]),
-        "points": {level: p.id for level, p in by_level.items()},
-        METRIC: {level: p.mean(METRIC) for level, p in by_level.items()},
-        LATENCY: {level: p.mean(LATENCY) for level, p in by_level.items()},
-        "ratio": {level: estimate.to_json() for level, estimate in ratios.items()},
-        "limiter": {level: p.verdict.limiter for level, p in by_level.items()},
-        "emulated": emulated,
+        "base": base.value,
+        "points": {initiator.value: p.id for initiator, p in ordered.items()},
+        METRIC: {initiator.value: p.mean(METRIC) for initiator, p in ordered.items()},
+        LATENCY: {initiator.value: p.mean(LATENCY) for initiator, p in ordered.items()},
+        "ratio": {initiator.value: estimate.to_json() for initiator, estimate in ratios.items()},
+        "ratio_in_guests": None if in_guests is None else in_guests.to_json(),
+        "limiter": {initiator.value: p.verdict.limiter for initiator, p in ordered.items()},
+        "emulated": [initiator.value for initiator in emulated],
     }
 
     def write(language: str) -> str:
         parts = []
-        for level, point in by_level.items():
+        for initiator, point in ordered.items():
             values: dict[str, Any] = {
-                "initiator": level,
+                "initiator": say(language, f"initiators.{initiator.value}"),
+                "base": say(language, f"initiators.{base.value}"),
                 "iops": point.mean(METRIC),
                 "latency": point.mean(LATENCY),
                 "limiter": say(language, f"limiter.{point.verdict.limiter}"),
             }
-            estimate = ratios.get(level)
+            estimate = ratios.get(initiator)
             if estimate is None:
                 parts.append(say(language, "initiators.base", values))
                 continue
             known = "initiators.ratio" if estimate.low is not None else "initiators.ratio.single"
             values |= {"ratio": estimate.mean, "low": estimate.low, "high": estimate.high}
             parts.append(say(language, known, values))
+        if in_guests is not None:
+            known = "initiators.guests" if in_guests.low is not None else "initiators.guests.single"
+            parts.append(say(language, known, {"ratio": in_guests.mean, "low": in_guests.low, "high": in_guests.high}))
         if emulated:
-            names = {"initiators": say(language, "list.separator").join(emulated)}
-            parts.append(say(language, "initiators.emulated", names))
+            parts.append(say(language, "initiators.emulated"))
         return sentences.sentences(language, *parts)
 
     text = {language: sentences.in_series(language, where, write(language), bool(where)) for language in LANGUAGES}
