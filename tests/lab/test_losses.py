@@ -34,6 +34,12 @@ def test_losses_are_errors_and_drops_by_interface_and_direction() -> None:
     assert losses_of("", "device") == {}
 
 
+def test_frame_that_a_macvtap_lost_counts_once() -> None:
+    text = NET_DEV.replace("tap-left: 1 1 0 0", "tap-left: 1 1 7 7")
+    assert losses_of(text, "host", macvtaps=frozenset({"tap-left"}))["host/tap-left/rx"] == 7
+    assert losses_of(text, "host")["host/tap-left/rx"] == 14
+
+
 VHOST_USER = {
     "hosts": ["generator"],
     "device": {"name": "router", "forwards": "guest", "guest": {"nic": {"model": "vhost-user"}}},

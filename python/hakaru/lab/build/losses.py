@@ -27,6 +27,7 @@ from pyroute2.netlink.rtnl import TC_H_ROOT
 from hakaru import lost_packets
 from hakaru.lab.build.apply import Namespaces
 from hakaru.lab.plan.device import Device
+from hakaru.lab.plan.device_guests import device_guests
 
 if TYPE_CHECKING:
     from hakaru.guest.machine import Guest
@@ -39,19 +40,25 @@ _HEADER_LINES = 2
 _RX_ERRS, _RX_DROP, _TX_ERRS, _TX_DROP = 2, 3, 10, 11
 
 
-def parse_net_dev(text: str) -> Iterator[tuple[str, int, int]]:
+def parse_net_dev(text: str, macvtaps: frozenset[str] = frozenset()) -> Iterator[tuple[str, int, int]]:
     """Yield each interface with the frames that it lost in reception and in transmission: errors
     and drops of /proc/net/dev.
+
+    A frame that one of `macvtaps` loses in reception is both an error and a drop of it
+    (`macvlan_dev_get_stats64` of Linux), and counts once.
     """
     for line in text.splitlines()[_HEADER_LINES:]:
         name, _, rest = line.partition(":")
         columns = rest.split()
         if len(columns) > _TX_DROP:
             counts = [int(column) for column in columns]
-            yield name.strip(), counts[_RX_ERRS] + counts[_RX_DROP], counts[_TX_ERRS] + counts[_TX_DROP]
+            errors = 0 if name.strip() in macvtaps else counts[_RX_ERRS]
+            yield name.strip(), errors + counts[_RX_DROP], counts[_TX_ERRS] + counts[_TX_DROP]
 
 
-def losses_of(text: str, place: str, cables: frozenset[str] = frozenset()) -> dict[str, int]:
+def losses_of(
+    text: str, place: str, cables: frozenset[str] = frozenset(), macvtaps: frozenset[str] = frozenset()
+) -> dict[str, int]:
     """Losses by the interfaces in a text of /proc/net/dev. `cables`: interfaces whose transmission
     ends at the tester.
 
@@ -59,7 +66,7 @@ def losses_of(text: str, place: str, cables: frozenset[str] = frozenset()) -> di
     these frames as well, so they are a place of their own.
     """
     losses = {}
-    for name, received, sent in parse_net_dev(text):
+    for name, received, sent in parse_net_dev(text, macvtaps):
         if name == "lo":
             continue
         losses[f"{place}/{name}/rx"] = received
@@ -97,7 +104,9 @@ def count_here(namespaces: Namespaces, device: Device) -> dict[str, int]:
         if device.port_rate_bits_per_s is not None:
             queues = _losses_of_queues([port.name for port in device.ports])
     place = "device" if device.guest is None else "host"
-    return losses_of(text, place, frozenset(port.name for port in device.ports)) | queues
+    guests = device_guests(device) if device.on_macvtaps else ()
+    macvtaps = frozenset(port.tap for guest in guests for port in guest.ports)
+    return losses_of(text, place, frozenset(port.name for port in device.ports), macvtaps) | queues
 
 
 def _losses_of_queues(ports: Sequence[str]) -> dict[str, int]:
