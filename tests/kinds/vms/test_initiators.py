@@ -88,6 +88,14 @@ def test_emulated_processors_are_named(tmp_path: Path) -> None:
     assert "The processors of guests were emulated" in finding["text"] and "エミュレーション" in finding["text_ja"]
 
 
+def test_saturated_test_setup_is_named(tmp_path: Path) -> None:
+    points = points_of()
+    points[0].reps = [replace(rep, array_cpu=0.95) for rep in points[0].reps]
+    (finding,) = findings_of(tmp_path, points)
+    assert "With the initiator of Linux in a guest, the test setup was the bottleneck (" in finding["text"]
+    assert finding["text"].count("bottleneck") == 1 and "測定系（" in finding["text_ja"]
+
+
 @pytest.mark.parametrize(
     "levels",
     [

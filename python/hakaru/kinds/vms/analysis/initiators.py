@@ -93,7 +93,6 @@ def _finding(group: dict[Initiator, VmsPoint], where: dict[str, Any]) -> Finding
                 "base": say(language, f"initiators.{base.value}"),
                 "iops": point.mean(METRIC),
                 "latency": point.mean(LATENCY),
-                "limiter": say(language, f"limiter.{point.verdict.limiter}"),
             }
             estimate = ratios.get(initiator)
             if estimate is None:
@@ -105,6 +104,11 @@ def _finding(group: dict[Initiator, VmsPoint], where: dict[str, Any]) -> Finding
         if in_guests is not None:
             known = "initiators.guests" if in_guests.low is not None else "initiators.guests.single"
             parts.append(say(language, known, {"ratio": in_guests.mean, "low": in_guests.low, "high": in_guests.high}))
+        for initiator, point in ordered.items():
+            if point.verdict.test_setup_limited:
+                limiter = say(language, f"limiter.{point.verdict.limiter}")
+                named = {"initiator": say(language, f"initiators.{initiator.value}"), "limiter": limiter}
+                parts.append(say(language, "initiators.setup", named))
         if emulated:
             parts.append(say(language, "initiators.emulated"))
         return sentences.sentences(language, *parts)
