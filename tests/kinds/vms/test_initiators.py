@@ -32,7 +32,7 @@ def findings_of(folder: Path, points: list[Pt], variables: dict[str, Any] = VARI
     factors = [{name: [level]} | {"vms": [2]} for point in points for name, level in point.factors.items()]
     summary = summarise(write_run(folder, points, variables=variables, factors=factors))
     found = [f for f in summary["findings"] if f["kind"] == "initiators"]
-    assert [f for f in VmsReport().chief_findings(summary) if f["kind"] == "initiators"] == found, "on the first page"
+    assert VmsReport().chief_findings(summary)[: len(found)] == found, "first on the first page"
     return found
 
 

@@ -67,11 +67,11 @@ class VmsAnalysis(AnalysisKind):
         compared = reference.compare(run, list(analysed))
         several = len(sweeps) > 1 or bool(distance_curves)
         all_findings = failovers.of_run(streamless) + neighbours.of_run(streamless)
+        all_findings += initiators.of_run(run, streamless)
         for sweep_, verdict, of_paths in zip(sweeps, verdicts, over_paths, strict=True):
             if not of_paths:
                 all_findings += findings.of_sweep(sweep_, verdict, several, grows=sweep_.over in LOADS)
         all_findings += paths.of_run(streamless)
-        all_findings += initiators.of_run(run, streamless)
         load_curves = [c for c in distance_curves if not c.is_stream]
         all_findings += vms_findings.of_run(load_curves, _unswept(analysed, sweeps), len(analysed) > 1)
         all_findings += summary.findings_of(compared, several)
