@@ -181,7 +181,7 @@ def test_goal_finds_the_rate_that_users_are_served_with(tmp_path: Path) -> None:
         load={"users": {"mix": {"stat": 1}, "rate": 50}},
         variables={"rate": {"sets": ["load.users.rate"]}},
         factors=[{"rate": {"from": 50, "to": 1_000_000, "step": "90 %"}}],
-        goal={"achieved_percent": {"least": "90 %"}},
+        goal={"achieved_percent": {"least": "90 %"}, "find": "highest"},
         measure={"warmup": "0 s", "time": "1 s", "repetitions": 2, "sample_interval": "100 ms"},
     )
     ran = hakaru(tmp_path, "run", str(study), "--report", "json")
