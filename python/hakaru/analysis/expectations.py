@@ -232,11 +232,7 @@ def _other_cause(of: Point, to: Point) -> str | None:
     """Return what else two points may differ by than their levels: `setup` or `emulated`."""
     if of.verdict.test_setup_limited or to.verdict.test_setup_limited:
         return "setup"
-    return "emulated" if _is_emulated(of) != _is_emulated(to) else None
-
-
-def _is_emulated(point: Point) -> bool:
-    return any(caveat.name == "cpu_emulated" for caveat in point.caveats)
+    return "emulated" if of.is_emulated != to.is_emulated else None
 
 
 def _beyond(value: float, least: float | None, most: float | None) -> float:

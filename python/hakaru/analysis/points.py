@@ -71,6 +71,11 @@ class Point:
         """Whether its numbers may be used."""
         return all(c.severity != "invalid" for c in self.caveats)
 
+    @property
+    def is_emulated(self) -> bool:
+        """Whether the processors of a guest were emulated, without KVM."""
+        return any(c.name == "cpu_emulated" for c in self.caveats)
+
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
         used = {}

@@ -126,7 +126,7 @@ def _missing(needs: Needs | None, points: Sequence[Point], machine: Mapping[str,
     if needs is None or machine is None:
         return None
     cpus = machine.get("cpus")
-    emulated = any(caveat.name == "cpu_emulated" for point in points for caveat in point.caveats)
+    emulated = any(point.is_emulated for point in points)
     reasons = {}
     for language in LANGUAGES:
         parts = []

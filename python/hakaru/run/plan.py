@@ -91,8 +91,9 @@ def estimate(expanded: Expanded, lab: LabPlan | None, impossible: Collection[str
         seconds += LAB_S + min(LINK_CHECKS_S_MAX, hosts * len(lab.array_names) * LINK_CHECK_S)
         seconds += 0 if lab.is_star else len(pairs_of(lab)) * BASELINE_S
         seconds += VARIANT_S * len(_variants(studies, lab))
-    guests = [_guest_memory(expanded.at(point), lab, by_point[point.id]) for point in expanded.points]
-    by_guests = {point.id: len(memory) for point, memory in zip(expanded.points, guests, strict=True)}
+    measured = [point for point in expanded.points if point.id not in impossible]
+    guests = [_guest_memory(expanded.at(point), lab, by_point[point.id]) for point in measured]
+    by_guests = {point.id: len(memory) for point, memory in zip(measured, guests, strict=True)}
     seconds += sum(by_guests[point.id] for point in points) * (GUEST_BOOT_S + GUEST_LOGIN_S)
     seconds += sum(_forwarding_guests(study) for study in studies) * GUEST_BOOT_S
     nodes = len(lab.namespaces) if lab else 1

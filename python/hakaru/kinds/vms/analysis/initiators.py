@@ -21,7 +21,6 @@ from hakaru.wording import LANGUAGES, say
 
 INITIATOR, GUEST = "load.initiator", "lab.load_guest"
 METRIC, LATENCY = "iops", "latency_ms_mean"
-EMULATED = "cpu_emulated"
 
 
 class Initiator(Enum):
@@ -73,7 +72,7 @@ def _finding(group: dict[Initiator, VmsPoint], where: dict[str, Any]) -> Finding
     in_guests = None
     if len(ordered) == len(Initiator):
         in_guests = ordered[Initiator.LINUX].ratio_to(ordered[Initiator.IN_GUEST], METRIC)
-    emulated = [initiator for initiator, p in ordered.items() if any(c.name == EMULATED for c in p.caveats)]
+    emulated = [initiator for initiator, p in ordered.items() if p.is_emulated]
     evidence = {
         "base": base.value,
         "points": {initiator.value: p.id for initiator, p in ordered.items()},
