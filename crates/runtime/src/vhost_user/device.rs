@@ -89,8 +89,8 @@ struct Queue {
     ring: Ring,
     kick: Option<Kick>,
     call: Option<File>,
-    /// Rings begin enabled, although the protocol says otherwise: QEMU enables those of a NIC before
-    /// it acknowledges the features, and the library refuses such a request.
+    /// Rings begin enabled, although the protocol says otherwise once `PROTOCOL` is acknowledged: QEMU
+    /// enables those of a NIC before it acknowledges the features.
     is_disabled: bool,
 }
 

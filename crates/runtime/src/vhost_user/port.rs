@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use vhost::vhost_user::{BackendReqHandler, Error};
+use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut as _};
 
+use self::early::EnableRing;
 use super::device::{Accepts, Device, PortCounters};
 use crate::packet::{Inbox, LossCause, Outgoing, Received};
 use crate::wait::{Reactor, Token};
@@ -160,20 +161,24 @@ fn serve(shared: &Shared) {
             std::thread::sleep(RETRY);
             continue;
         };
-        let is_kept = connection.try_clone().map(|clone| {
-            *lock(&shared.connection) = Some(clone);
-        });
+        let (Ok(kept), Ok(peeked)) = (connection.try_clone(), connection.try_clone()) else {
+            continue;
+        };
+        *lock(&shared.connection) = Some(kept);
         // `drop` may have looked for a connection before this one was stored.
-        if is_kept.is_err() || shared.is_closing.load(Ordering::SeqCst) {
+        if shared.is_closing.load(Ordering::SeqCst) {
             continue;
         }
         lock(&shared.device).counters.connections += 1;
         let mut requests = BackendReqHandler::from_stream(connection, Arc::clone(&shared.device));
         let error = loop {
-            match requests.handle_request() {
-                // See `Queue::is_disabled` of the device.
-                Ok(()) | Err(Error::InactiveFeature(_)) => {}
-                Err(error) => break error,
+            let early = EnableRing::peek(&peeked);
+            let handled = match (requests.handle_request(), early) {
+                (Err(Error::InactiveFeature(_)), Some(early)) => enable(shared, early, &peeked),
+                (handled, _) => handled,
+            };
+            if let Err(error) = handled {
+                break error;
             }
         };
         *lock(&shared.connection) = None;
@@ -187,5 +192,12 @@ fn serve(shared: &Shared) {
     }
 }
 
+/// Carries out a request that the library refused because the features are not acknowledged yet.
+fn enable(shared: &Shared, early: EnableRing, connection: &UnixStream) -> Result<(), Error> {
+    lock(&shared.device).set_vring_enable(early.index, early.enable)?;
+    early.answer(connection).map_err(Error::SocketBroken)
+}
+
+mod early;
 #[cfg(test)]
 mod tests;

@@ -340,6 +340,33 @@ fn bytes_that_are_no_requests_end_the_connection_only() {
     assert!(!std::path::Path::new(&socket).exists());
 }
 
+/// Returns a request to enable a ring. `flags`: 1 is the version, 9 also asks for an answer.
+fn enable_ring(flags: u32, index: u32) -> Vec<u8> {
+    [18, flags, 8, index, 1_u32].map(u32::to_ne_bytes).concat()
+}
+
+#[test]
+fn a_ring_may_be_enabled_before_the_features_are_acknowledged() {
+    let reactor = Reactor::new().unwrap();
+    let socket = socket_of("early");
+    let port = VhostUserPort::listen(&socket, &reactor, TOKEN).unwrap();
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // Without a request for an answer, the next thing to read is the answer to the second request.
+    stream.write_all(&enable_ring(1, 0)).unwrap();
+    stream.write_all(&enable_ring(9, 1)).unwrap();
+    let mut answer = [0; 20];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(
+        answer,
+        [18, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    );
+    // A ring that does not exist.
+    stream.write_all(&enable_ring(9, 2)).unwrap();
+    assert_eq!(stream.read(&mut answer).unwrap(), 0);
+    wait_for(&port, |counters| counters.refused_requests == 1);
+}
+
 #[test]
 fn a_socket_on_which_nothing_listens_is_replaced_and_one_in_use_is_not() {
     let reactor = Reactor::new().unwrap();
