@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import EnvironmentError_
-from hakaru.guest.command import Channel, Machine, Port, qemu_arguments
+from hakaru.guest.command import Channel, Machine, Port, macs_of, qemu_arguments
 from hakaru.guest.facts import parse_version
 from hakaru.guest.nic import MODELS, Nic, mac_of, settings_script
 from hakaru.guest.pinning import Pinning, interrupts_script
@@ -39,6 +39,7 @@ def test_complete_machine_has_every_model(model: str) -> None:
     [
         (Nic(), replace(FACTS, qemu=None), "qemu-system-x86_64 is not installed"),
         (Nic(model="igb"), DEBIAN_12, "QEMU 7.2.22 has no device `igb`"),
+        (Nic(model="igbvf"), DEBIAN_12, "QEMU 7.2.22 has no device `igb`"),
         (
             Nic(model="vhost-user", socket="/s"),
             replace(FACTS, netdevs=frozenset({"tap"})),
@@ -119,6 +120,16 @@ def test_arguments_of_each_backend() -> None:
     text = arguments_for(Port("a", Nic(model="vhost-user", socket="@a"), vectors=0))
     assert "socket,id=port0-socket,path=a,abstract=on -netdev" in text
     assert "memory-backend" not in arguments_for()
+
+
+def test_device_with_virtual_functions_has_a_bus_of_its_own_and_they_other_addresses() -> None:
+    ports = (Port("a", Nic(model="igb"), (5,)), Port("b", Nic(model="igbvf"), (6,)))
+    assert macs_of(ports, 0) == ["52:54:00:68:00:00", "52:54:00:68:00:01"]
+    text = arguments_for(*ports)
+    assert "-device igb,netdev=port0,id=port0-nic,mac=52:54:00:68:00:00,romfile=,bus=port0-bus" in text
+    assert "-device pcie-root-port,id=port1-bus,chassis=2 -netdev tap,id=port1,fd=6,vhost=off" in text
+    assert "-device igb,netdev=port1,id=port1-nic,mac=52:54:00:69:00:01,romfile=,bus=port1-bus" in text
+    assert "hakaru.drivers=igb,igbvf" in text
 
 
 def test_drivers_are_loaded_for_the_nics_that_a_guest_has() -> None:

@@ -120,6 +120,12 @@ def test_guests_on_macvtaps_need_no_bridge(parallel: int) -> None:
         chain(2, model="macvtap")
 
 
+def test_bridge_of_virtual_functions_is_refused() -> None:
+    guest = {"nic": {"model": "igbvf"}, "forwards": "bridge"}
+    with pytest.raises(ValueError, match="a virtual function receives no frames of others"):
+        plan(lab("guest") | {"device": {"forwards": "guest", "guest": guest}})
+
+
 def chain(length: int, **nic: str) -> LabPlan:
     guest = {"chain": length, "nic": {"model": "virtio-net", **nic}}
     return plan(lab("guest") | {"device": {"name": "router", "forwards": "guest", "guest": guest}})

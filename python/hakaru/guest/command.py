@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakaru.guest.nic import Nic, device_options, mac_of
+from hakaru.guest.nic import Nic, device_options, mac_of, physical_mac_of
 from hakaru.guest.requirements import AcceleratorKind
 
 HOST_ADDRESS = "10.0.2.2"
@@ -70,6 +70,16 @@ def macs_of(ports: Sequence[Port], guest_number: int) -> list[str]:
     return [mac_of(port.nic, guest_number, position) for position, port in enumerate(ports)]
 
 
+def device_macs_of(ports: Sequence[Port], guest_number: int) -> list[str]:
+    """Return the Ethernet address of QEMU's device for each port. It is another one if the port is
+    a virtual function.
+    """
+    return [
+        physical_mac_of(guest_number, position) if port.nic.traits.physical_driver else mac
+        for position, (port, mac) in enumerate(zip(ports, macs_of(ports, guest_number), strict=True))
+    ]
+
+
 def qemu_arguments(machine: Machine) -> list[str]:
     """Return the arguments, without the program and its monitor. The console is on stdout."""
     accelerator, processor = _PROCESSORS[machine.accelerator]
@@ -96,8 +106,8 @@ def qemu_arguments(machine: Machine) -> list[str]:
         # QEMU makes the guest's connections. The guest uses no gateway and no name server.
         arguments += ("-netdev", f"user,id=host,ipv6=off,net=10.0.2.0/24,host={HOST_ADDRESS}")
         arguments += ("-device", f"virtio-net-pci,netdev=host,mac={HOST_MAC},romfile=")
-    for position, mac in enumerate(macs_of(machine.ports, machine.guest_number)):
-        arguments += _port_arguments(machine.ports[position], f"port{position}", mac)
+    for position, mac in enumerate(device_macs_of(machine.ports, machine.guest_number)):
+        arguments += _port_arguments(machine.ports[position], position, mac)
     return arguments
 
 
@@ -108,11 +118,12 @@ def _kernel_line(machine: Machine) -> str:
     timer is too late for the kernel's check, and it would panic. `cryptomgr.notests`: the kernel's
     tests of its ciphers take a seventh of the boot of an emulated processor.
     """
-    drivers = sorted(
-        {port.nic.traits.driver for port in machine.ports} | ({"virtio_net"} if machine.host_network else set())
-    )
+    drivers = {port.nic.traits.driver for port in machine.ports}
+    drivers |= {port.nic.traits.physical_driver for port in machine.ports} - {""}
+    drivers |= {"virtio_net"} if machine.host_network else set()
+    listed = ",".join(sorted(drivers))
     words = ["console=ttyS0", "earlyprintk=ttyS0", "loglevel=6", "panic=-1", "no_timer_check", "mitigations=off"]
-    return " ".join([*words, "cryptomgr.notests", f"hakaru.name={machine.name}", f"hakaru.drivers={','.join(drivers)}"])
+    return " ".join([*words, "cryptomgr.notests", f"hakaru.name={machine.name}", f"hakaru.drivers={listed}"])
 
 
 def _address_of(unix_socket: str) -> str:
@@ -122,9 +133,13 @@ def _address_of(unix_socket: str) -> str:
     return f"path={name.replace(',', ',,')}" + (",abstract=on" if name != unix_socket else "")
 
 
-def _port_arguments(port: Port, identity: str, mac: str) -> list[str]:
-    nic = port.nic
-    arguments = []
+def _port_arguments(port: Port, position: int, mac: str) -> list[str]:
+    nic, identity = port.nic, f"port{position}"
+    arguments, place = [], ""
+    if nic.traits.virtual_functions:
+        # They take numbers on the bus of their device, so it has a bus of its own.
+        arguments += ["-device", f"pcie-root-port,id={identity}-bus,chassis={position + 1}"]
+        place = f",bus={identity}-bus"
     if nic.traits.backend == "vhost-user":
         assert nic.socket is not None and not port.descriptors, f"{port.name} needs a socket and no descriptor"
         queues = f",queues={nic.queues}" if nic.queues > 1 else ""
@@ -136,4 +151,4 @@ def _port_arguments(port: Port, identity: str, mac: str) -> list[str]:
         vhost = "on" if nic.model == "vhost-net" else "off"
         joined = ":".join(map(str, port.descriptors))
         arguments += ["-netdev", f"tap,id={identity},{key}={joined},vhost={vhost}"]
-    return [*arguments, "-device", device_options(nic, mac=mac, netdev=identity, vectors=port.vectors)]
+    return [*arguments, "-device", device_options(nic, mac=mac, netdev=identity, vectors=port.vectors) + place]

@@ -159,9 +159,16 @@ class Emulator:
         return sorted(task for task in tasks if task not in virtual)
 
     async def pci_devices(self) -> list[str]:
-        """Return the ids of the devices of the guest, as their `-device` arguments give them."""
-        buses = await self.execute("query-pci")
-        return [device["qdev_id"] for bus in buses for device in bus["devices"] if device["qdev_id"]]
+        """Return the ids of the devices of the guest, also of those behind bridges, as their
+        `-device` arguments give them.
+        """
+        left = [device for bus in await self.execute("query-pci") for device in bus["devices"]]
+        found = []
+        while left:
+            device = left.pop(0)
+            left += device.get("pci_bridge", {}).get("devices", [])
+            found.append(device["qdev_id"])
+        return [identity for identity in found if identity]
 
     async def quit(self) -> None:
         """Cut the power through the monitor. Raises LostError if QEMU does not end."""

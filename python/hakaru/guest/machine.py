@@ -226,9 +226,11 @@ class Guest:
                 f"{_rename_script(HOST_MAC, 'eth0')}\nip link set eth0 up\nip address add {GUEST_ADDRESS} dev eth0",
                 timeout_s=_SETUP_TIMEOUT_S,
             )
-        macs = command.macs_of(self.spec.ports, self.spec.number)
-        for port, mac in zip(self.spec.ports, macs, strict=True):
+        macs, device_macs = (of(self.spec.ports, self.spec.number) for of in (command.macs_of, command.device_macs_of))
+        for port, mac, device_mac in zip(self.spec.ports, macs, device_macs, strict=True):
             try:
+                if port.nic.traits.physical_driver:
+                    await self.run(_virtual_function_script(device_mac, mac), timeout_s=_SETUP_TIMEOUT_S)
                 await self.run(_rename_script(mac, port.name), timeout_s=_SETUP_TIMEOUT_S)
             except GuestCommandError as error:
                 driver = port.nic.traits.driver
@@ -275,20 +277,43 @@ def _machine_of(spec: GuestSpec, kernel: Path, accelerator: Accelerator, channel
     )
 
 
-def _rename_script(mac: str, interface: str) -> str:
-    """Return commands that give the interface of an Ethernet address its name, or fail."""
-    return f"""
-    rename() {{
+# Prints the name of the interface that has an Ethernet address, or fails.
+_INTERFACE_OF = f"""
+    interface_of() {{
         for i in $(seq {_INTERFACE_WAITS}); do
             for found in /sys/class/net/*; do
-                [ "$(cat "$found/address" 2>/dev/null)" = {mac} ] || continue
-                [ "${{found##*/}}" = {interface} ] || ip link set "${{found##*/}}" name {interface}
+                [ "$(cat "$found/address" 2>/dev/null)" = "$1" ] || continue
+                echo "${{found##*/}}"
                 return
             done
             usleep {_INTERFACE_WAIT_US}
         done
-        echo "no interface has the address {mac}"
+        echo "no interface has the address $1" >&2
         return 1
     }}
-    rename || exit 1
+"""
+
+
+def _rename_script(mac: str, interface: str) -> str:
+    """Return commands that give the interface of an Ethernet address its name, or fail."""
+    return f"""{_INTERFACE_OF}
+    found=$(interface_of {mac}) || exit 1
+    [ "$found" = {interface} ] || ip link set "$found" name {interface} || exit 1
+    """
+
+
+def _virtual_function_script(device_mac: str, mac: str) -> str:
+    """Return commands that create a virtual function of a device, with an address of its own."""
+    # The driver of the function asks the device for the address once, so it gets the function last.
+    return f"""{_INTERFACE_OF}
+    set -e
+    device=$(interface_of {device_mac})
+    ip link set "$device" up
+    cd "/sys/class/net/$device/device"
+    echo 0 >sriov_drivers_autoprobe
+    echo 1 >sriov_numvfs
+    ip link set "$device" vf 0 mac {mac}
+    echo 1 >sriov_drivers_autoprobe
+    function=$(readlink virtfn0)
+    echo "${{function##*/}}" >/sys/bus/pci/drivers_probe
     """

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 NicModel = Literal[
-    "virtio-net", "vhost-net", "vhost-user", "macvtap", "e1000", "e1000e", "igb", "rtl8139", "vmxnet3", "vfio", "sr-iov"
+    "virtio-net",
+    "vhost-net",
+    "vhost-user",
+    "macvtap",
+    "e1000",
+    "e1000e",
+    "igb",
+    "igbvf",
+    "rtl8139",
+    "vmxnet3",
+    "vfio",
+    "sr-iov",
 ]
 Backend = Literal["tap", "vhost-user", "macvtap", "none"]
 """Path of the frames outside the guest: a TAP, shared memory of a vhost-user process, or a macvtap
@@ -22,7 +33,7 @@ of a host's interface.
 """
 
 # Locally administered, of QEMU's range, so that captures show guests.
-_MAC_PREFIX = "52:54:00:68"
+_MAC_PREFIX, _PHYSICAL_MAC_PREFIX = "52:54:00:68", "52:54:00:69"
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
@@ -42,6 +53,12 @@ class Traits:
     tx_ring: range = range(0)
     rings_by: Literal["qemu", "guest", ""] = ""
     """Place at which the rings are set: QEMU's device, or ethtool in the guest."""
+    virtual_functions: bool = False
+    """Whether QEMU's device has them (SR-IOV)."""
+    physical_driver: str = ""
+    """Module of QEMU's device, one of whose virtual functions is the interface. Empty: the device
+    is the interface.
+    """
 
     @property
     def virtio(self) -> bool:
@@ -63,14 +80,19 @@ def _virtio(backend: Backend, tx_ring: range = _VIRTIO_TX) -> Traits:
     return Traits("virtio-net-pci", "virtio_net", backend, _VIRTIO_QUEUES_MAX, _VIRTIO_RX, tx_ring, "qemu")
 
 
+def _intel(device: str, driver: str, rings: range = _INTEL_RING) -> Traits:
+    return Traits(device, driver, rx_ring=rings, tx_ring=rings, rings_by="guest")
+
+
 MODELS: Mapping[NicModel, Traits] = {
     "virtio-net": _virtio("tap"),
     "vhost-net": _virtio("tap"),
     "vhost-user": _virtio("vhost-user", _VHOST_USER_TX),
     "macvtap": _virtio("macvtap"),
-    "e1000": Traits("e1000", "e1000", rx_ring=_INTEL_RING, tx_ring=_INTEL_RING, rings_by="guest"),
-    "e1000e": Traits("e1000e", "e1000e", rx_ring=_E1000E_RING, tx_ring=_E1000E_RING, rings_by="guest"),
-    "igb": Traits("igb", "igb", rx_ring=_INTEL_RING, tx_ring=_INTEL_RING, rings_by="guest"),
+    "e1000": _intel("e1000", "e1000"),
+    "e1000e": _intel("e1000e", "e1000e", _E1000E_RING),
+    "igb": replace(_intel("igb", "igb"), virtual_functions=True),
+    "igbvf": replace(_intel("igb", "igbvf"), virtual_functions=True, physical_driver="igb"),
     "rtl8139": Traits("rtl8139", "8139cp"),
     "vmxnet3": Traits("vmxnet3", "vmxnet3", rx_ring=_VMXNET3_RING, tx_ring=_VMXNET3_RING, rings_by="guest"),
     # Known, so that they are refused by name (`requirements`).
@@ -134,6 +156,11 @@ def mac_of(nic: Nic, guest: int, position: int) -> str:
     """Return the address of a NIC: its own, or one made of two numbers from 0 to 255."""
     assert 0 <= guest < 256 and 0 <= position < 256, f"guest {guest}, NIC {position}"
     return nic.mac or f"{_MAC_PREFIX}:{guest:02x}:{position:02x}"
+
+
+def physical_mac_of(guest: int, position: int) -> str:
+    """Return the address of the device whose virtual function is a NIC."""
+    return f"{_PHYSICAL_MAC_PREFIX}:{guest:02x}:{position:02x}"
 
 
 def device_options(nic: Nic, *, mac: str, netdev: str, vectors: int | None) -> str:

@@ -38,13 +38,15 @@ class GuestDeviceSpec(MachineSpec):
     )
 
     @model_validator(mode="after")
-    def _check_parallel(self) -> Self:
+    def _check_guests(self) -> Self:
         if self.parallel > 1 and self.chain > 1:
             raise ValueError("guests are one behind the other (`chain`) or side by side (`parallel`); leave out one")
         if self.parallel > 1 and self.forwards == "bridge":
             raise ValueError("bridges side by side form a loop; use `forwards: routing` with `parallel`")
         if self.chain > 1 and self.nic.model == "macvtap":
             raise ValueError("no cable for a macvtap is between two guests; use `virtio-net` with `chain`")
+        if self.forwards == "bridge" and self.nic.traits.physical_driver:
+            raise ValueError("a virtual function receives no frames of others; use `forwards: routing` with `igbvf`")
         return self
 
     @property
