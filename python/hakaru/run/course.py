@@ -14,6 +14,7 @@ from hakaru import kind as kinds
 from hakaru.caveats import Caveat
 from hakaru.errors import DeviceError, GuestError, HakaruError
 from hakaru.run import plan as planned
+from hakaru.run.devices import refusals
 from hakaru.run.outcome import Outcome
 from hakaru.run.preparation import Prepared
 from hakaru.run.progress import Watchers
@@ -157,11 +158,15 @@ class _Results:
 
 
 class _Remaining:
-    """Remaining time of a run: planned at first, then scaled by the repetitions that have ended."""
+    """Remaining time of a run: planned at first, then scaled by the repetitions that have ended.
+    Points that this machine cannot measure take none.
+    """
 
     def __init__(self, prepared: Prepared) -> None:
-        expanded, self._planned_s = prepared.expanded, dict[str, float]()
-        for point in expanded.points:
+        expanded = prepared.expanded
+        impossible = refusals(expanded) if prepared.lab is not None else ()
+        self._planned_s = dict.fromkeys(impossible, 0.0)
+        for point in (point for point in expanded.points if point.id not in impossible):
             cost = planned.cost_of(expanded, point, prepared.lab)
             self._planned_s[point.id] = cost.seconds + planned.REPETITION_S
         self._took_s = self._planned_for_s = 0.0

@@ -34,7 +34,7 @@ def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None
         check_programs()
     # A run marks the points whose guests this machine cannot run, and measures the others.
     needed = estimate(expanded, lab, refusals(expanded) if lab is not None else ())
-    _check_folder(folder, needed.disk_bytes, "--out (HAKARU_RUNS)")
+    _check_folder(folder, needed.disk_bytes, "--out or HAKARU_RUNS")
     files = part.files_folder()
     if files is not None and needed.files_bytes:
         # Both may be on one disk.

@@ -163,7 +163,8 @@ def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | Non
     written = [s for _, s in counters.select(engine="backup", entity=ENTITY, name="written_bytes")]
     if not written:
         return {}
-    instants = np.unique(written[0].at_ns)
+    # The engine of a host ends with its last copy, so the series of other hosts may continue.
+    instants = np.unique(max(written, key=lambda series: series.at_ns[-1]).at_ns)
     # Samples after the copy only cover the end of its engine, which is no rate.
     instants = instants[
         (instants >= start) & (instants <= repetition.window[1] + (repetition.window[1] - start) // 100)
