@@ -113,7 +113,7 @@ class Site:
         await chain.initiator.begin()
         session = await chain.initiator.log_in(PORTAL, TARGET_NAME)
         chain.lu_device = await session.disk(lun)
-        await chain._mount_host()
+        await chain.mount_host()
         await chain.attach_share()
         await chain.serve(SERVER)
         return chain

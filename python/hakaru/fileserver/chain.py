@@ -236,6 +236,10 @@ class Chain:
         """The block device of the file system on the virtual disk: the disk, or its partition."""
         return self._attachment.device
 
+    async def mount_host(self) -> None:
+        """Mount the file system of the LU, which recovers its log after a power cut."""
+        await self._mount(self.lu_device, HOST_PATH, self.spec.host_file_system, self.spec.host_write_back)
+
     async def attach_share(self, overlay: str = "") -> None:
         """Attach the image, or an overlay of it, and mount the file system on it."""
         disk = virtual_disk.overlaid(self.spec.disk) if overlay else self.spec.disk
@@ -291,7 +295,7 @@ class Chain:
         if not self.spec.lu_write_back:
             await self._switch_off_cache()
         await self._run(f"{_MAKE[self.spec.host_file_system]} {self.lu_device}")
-        await self._mount_host()
+        await self.mount_host()
 
     async def _switch_off_cache(self) -> None:
         """Switch the LU's write cache off by MODE SELECT, which Linux does for this file."""
@@ -312,9 +316,6 @@ class Chain:
     async def _make_share(self) -> None:
         await self._run(f"{_MAKE[self.spec.guest_file_system]} {self.share_device}")
         await self._mount_share()
-
-    async def _mount_host(self) -> None:
-        await self._mount(self.lu_device, HOST_PATH, self.spec.host_file_system, self.spec.host_write_back)
 
     async def _mount_share(self) -> None:
         kind, write_back = self.spec.guest_file_system, self.spec.guest_write_back
