@@ -6,6 +6,10 @@ use crate::config_error::{ConfigError, refuse};
 
 /// Smallest socket buffer that can be requested, bytes. It holds a few segments.
 pub const BUFFER_MIN: u32 = 4096;
+/// Lowest pacing rate, bytes per second. A full segment leaves within 2 s.
+pub const PACING_MIN: u64 = 1000;
+/// Highest pacing rate, bytes per second.
+pub const PACING_MAX: u64 = 1 << 40;
 /// Largest socket buffer, bytes. Linux doubles the request in a signed 32-bit integer.
 pub const BUFFER_MAX: u32 = 1 << 30;
 
@@ -29,6 +33,9 @@ pub struct SocketOptions {
     /// `TCP_NOTSENT_LOWAT`, bytes, 1 or more: the socket accepts no more data while at least this
     /// much of the send buffer is unsent. Default: no limit.
     pub not_sent_low_water_bytes: Option<u32>,
+    /// `SO_MAX_PACING_RATE`, bytes per second, 1000 to 2^40: TCP itself sends no faster, so data waits
+    /// in the socket as behind a NIC of this rate. Default: no limit.
+    pub pacing_bytes_per_s: Option<u64>,
     /// `TCP_NODELAY`: small segments are sent without waiting for acknowledgements (Nagle's
     /// algorithm is off). Default true.
     pub no_delay: bool,
@@ -41,6 +48,7 @@ impl Default for SocketOptions {
             receive_buffer_bytes: None,
             congestion_control: None,
             not_sent_low_water_bytes: None,
+            pacing_bytes_per_s: None,
             no_delay: true,
         }
     }
@@ -73,6 +81,16 @@ impl SocketOptions {
                 "use 1 or more, or omit the option for no limit",
             );
         }
+        if let Some(rate) = self
+            .pacing_bytes_per_s
+            .filter(|rate| !(PACING_MIN..=PACING_MAX).contains(rate))
+        {
+            return refuse(
+                format!("{field}.pacing_bytes_per_s"),
+                format!("{rate} bytes per second"),
+                format!("use {PACING_MIN} to {PACING_MAX}, or omit the option for no limit"),
+            );
+        }
         let is_algorithm_name = |name: &str| {
             (1..=15).contains(&name.len())
                 && name
@@ -102,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_refusal_names_its_option() {
-        let cases: [Case; 4] = [
+        let cases: [Case; 6] = [
             (|o| o.send_buffer_bytes = Some(4095), "send_buffer_bytes"),
             (
                 |o| o.receive_buffer_bytes = Some(u32::MAX),
@@ -111,6 +129,11 @@ mod tests {
             (
                 |o| o.not_sent_low_water_bytes = Some(0),
                 "not_sent_low_water_bytes",
+            ),
+            (|o| o.pacing_bytes_per_s = Some(999), "pacing_bytes_per_s"),
+            (
+                |o| o.pacing_bytes_per_s = Some(u64::MAX),
+                "pacing_bytes_per_s",
             ),
             (
                 |o| o.congestion_control = Some("../bbr".into()),

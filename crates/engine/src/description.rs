@@ -38,6 +38,7 @@ pub fn describe_socket(facts: &SocketFacts) -> Value {
         "receive_buffer_bytes": facts.receive_buffer_bytes,
         "congestion_control": facts.congestion_control,
         "not_sent_low_water_bytes": facts.not_sent_low_water_bytes,
+        "pacing_bytes_per_s": facts.pacing_bytes_per_s,
         "no_delay": facts.no_delay,
     })
 }

@@ -21,6 +21,8 @@ pub struct SocketFacts {
     pub congestion_control: String,
     /// `TCP_NOTSENT_LOWAT`, bytes. `None` if the socket has no limit of its own.
     pub not_sent_low_water_bytes: Option<u32>,
+    /// `SO_MAX_PACING_RATE`, bytes per second. `None` without a limit.
+    pub pacing_bytes_per_s: Option<u64>,
     /// `TCP_NODELAY`.
     pub no_delay: bool,
 }
@@ -59,6 +61,15 @@ pub fn apply(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
         let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
         set_int(fd, IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)?;
     }
+    if let Some(rate) = options.pacing_bytes_per_s {
+        // The kernel takes a long; 8 bytes since Linux 4.20.
+        set_bytes(
+            fd,
+            SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            &rate.to_ne_bytes(),
+        )?;
+    }
     set_int(fd, IPPROTO_TCP, libc::TCP_NODELAY, options.no_delay.into())
 }
 
@@ -92,6 +103,7 @@ impl SocketFacts {
             // 0 selects net.ipv4.tcp_notsent_lowat, which means no limit by default.
             not_sent_low_water_bytes: Some(low_water)
                 .filter(|&bytes| bytes != 0 && bytes != u32::MAX),
+            pacing_bytes_per_s: Some(get_pacing(fd)?).filter(|&rate| rate != u64::MAX),
             no_delay: get_int(fd, IPPROTO_TCP, libc::TCP_NODELAY)? != 0,
         })
     }
@@ -168,6 +180,13 @@ fn get_int(fd: c_int, level: c_int, option: c_int) -> io::Result<c_int> {
     Ok(c_int::from_ne_bytes(value))
 }
 
+/// Returns the pacing rate in bytes per second; the greatest number without a limit.
+fn get_pacing(fd: c_int) -> io::Result<u64> {
+    let mut rate = [0; size_of::<u64>()];
+    get_bytes(fd, SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut rate)?;
+    Ok(u64::from_ne_bytes(rate))
+}
+
 fn get_algorithm(fd: c_int) -> io::Result<String> {
     let mut name = [0; ALGORITHM_BYTES];
     let length = get_bytes(fd, IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
@@ -210,6 +229,7 @@ mod tests {
             receive_buffer_bytes: Some(60_000),
             congestion_control: Some("reno".into()),
             not_sent_low_water_bytes: Some(16_384),
+            pacing_bytes_per_s: Some(5_000_000_000),
             no_delay: false,
         }
     }
@@ -220,6 +240,7 @@ mod tests {
             receive_buffer_bytes: 120_000,
             congestion_control: "reno".into(),
             not_sent_low_water_bytes: Some(16_384),
+            pacing_bytes_per_s: Some(5_000_000_000),
             no_delay: false,
         };
         *facts == expected
@@ -261,6 +282,7 @@ mod tests {
             let facts = facts.unwrap();
             assert!(facts.no_delay);
             assert_eq!(facts.not_sent_low_water_bytes, None);
+            assert_eq!(facts.pacing_bytes_per_s, None);
         }
     }
 

@@ -110,6 +110,7 @@ class SocketOptions(Message):
     receive_buffer_bytes: int | None = None
     congestion_control: str | None = None
     not_sent_low_water_bytes: int | None = None
+    pacing_bytes_per_s: int | None = None
     no_delay: bool = True
 
 

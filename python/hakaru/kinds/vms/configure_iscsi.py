@@ -14,6 +14,7 @@ def socket_options(socket: Socket) -> contract.SocketOptions:
         receive_buffer_bytes=socket.receive_buffer,
         congestion_control=socket.congestion_control,
         not_sent_low_water_bytes=socket.not_sent_low_water,
+        pacing_bytes_per_s=None if socket.pacing is None else socket.pacing // 8,
         no_delay=socket.no_delay,
     )
 

@@ -19,11 +19,13 @@ from pydantic import Field, StringConstraints
 
 from hakaru.login_defaults import INITIATOR, TARGET
 from hakaru.study.part import SECOND_NS, Part
-from hakaru.units import Duration, Size, format_size
+from hakaru.units import Duration, Rate, Size, format_size
 
 LENGTH_MIN, LENGTH_MAX = 512, (1 << 24) - 1
 """Bounds on data segments and bursts, in bytes (RFC 7143 sections 13.12 to 13.14)."""
 BUFFER_MIN, BUFFER_MAX = 4096, 1 << 30
+PACING_MIN, PACING_MAX = 8 * 1000, 8 << 40
+"""Bounds on the rate of pacing, in bit/s."""
 COALESCE_PERCENT = 10.0
 """Default of `coalesce_percent`: how much waiting for more responses may add to a latency."""
 GATHERED_MAX_PERCENT = 6.25
@@ -51,6 +53,13 @@ class Socket(Part):
     congestion_control: Algorithm | None = Field(default=None, description="cubic, reno, …; default: the lab's")
     not_sent_low_water: Size | None = Field(
         default=None, ge=1, le=BUFFER_MAX, description="TCP_NOTSENT_LOWAT: maximum of unsent data in the send buffer"
+    )
+    pacing: Rate | None = Field(
+        default=None,
+        ge=PACING_MIN,
+        le=PACING_MAX,
+        description="SO_MAX_PACING_RATE: TCP itself sends no faster, so data waits in the socket as behind a NIC of "
+        "this rate; default: no limit",
     )
     no_delay: bool = Field(default=True, description="TCP_NODELAY: disables Nagle's algorithm")
 
