@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import EnvironmentError_
-from hakaru.guest.command import Channel, Machine, Port, macs_of, qemu_arguments
+from hakaru.guest.command import Channel, Machine, Port, device_macs_of, macs_of, qemu_arguments
+from hakaru.guest.emulator import ids_of
 from hakaru.guest.facts import parse_version
 from hakaru.guest.nic import MODELS, Nic, mac_of, settings_script
 from hakaru.guest.pinning import Pinning, interrupts_script
@@ -122,14 +123,25 @@ def test_arguments_of_each_backend() -> None:
     assert "memory-backend" not in arguments_for()
 
 
-def test_device_with_virtual_functions_has_a_bus_of_its_own_and_they_other_addresses() -> None:
+def test_device_with_virtual_functions_has_a_bus_of_its_own_and_another_address_than_they() -> None:
     ports = (Port("a", Nic(model="igb"), (5,)), Port("b", Nic(model="igbvf"), (6,)))
     assert macs_of(ports, 0) == ["52:54:00:68:00:00", "52:54:00:68:00:01"]
+    assert device_macs_of(ports, 0) == ["52:54:00:68:00:00", "52:54:00:69:00:01"]
     text = arguments_for(*ports)
+    assert "-device pcie-root-port,id=port0-bus,chassis=1 -netdev tap,id=port0," in text
     assert "-device igb,netdev=port0,id=port0-nic,mac=52:54:00:68:00:00,romfile=,bus=port0-bus" in text
     assert "-device pcie-root-port,id=port1-bus,chassis=2 -netdev tap,id=port1,fd=6,vhost=off" in text
     assert "-device igb,netdev=port1,id=port1-nic,mac=52:54:00:69:00:01,romfile=,bus=port1-bus" in text
     assert "hakaru.drivers=igb,igbvf" in text
+
+
+def test_devices_behind_bridges_are_found() -> None:
+    device = {"qdev_id": "port0-nic"}
+    bridges = [
+        {"qdev_id": "port0-bus", "pci_bridge": {"bus": {}, "devices": [device]}},
+        {"qdev_id": "", "pci_bridge": {"bus": {}}},
+    ]
+    assert list(ids_of([{"devices": [*bridges, {"qdev_id": "last"}]}])) == ["port0-bus", "port0-nic", "last"]
 
 
 def test_drivers_are_loaded_for_the_nics_that_a_guest_has() -> None:

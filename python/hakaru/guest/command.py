@@ -71,12 +71,12 @@ def macs_of(ports: Sequence[Port], guest_number: int) -> list[str]:
 
 
 def device_macs_of(ports: Sequence[Port], guest_number: int) -> list[str]:
-    """Return the Ethernet address of QEMU's device for each port. It is another one if the port is
-    a virtual function.
+    """Return the Ethernet address of QEMU's device for each port. It differs from the port's own if
+    the port is a virtual function of the device.
     """
     return [
-        physical_mac_of(guest_number, position) if port.nic.traits.physical_driver else mac
-        for position, (port, mac) in enumerate(zip(ports, macs_of(ports, guest_number), strict=True))
+        physical_mac_of(mac) if port.nic.traits.physical_driver else mac
+        for port, mac in zip(ports, macs_of(ports, guest_number), strict=True)
     ]
 
 

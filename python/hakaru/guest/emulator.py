@@ -18,7 +18,7 @@ import shutil
 import signal
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -162,13 +162,7 @@ class Emulator:
         """Return the ids of the devices of the guest, also of those behind bridges, as their
         `-device` arguments give them.
         """
-        left = [device for bus in await self.execute("query-pci") for device in bus["devices"]]
-        found = []
-        while left:
-            device = left.pop(0)
-            left += device.get("pci_bridge", {}).get("devices", [])
-            found.append(device["qdev_id"])
-        return [identity for identity in found if identity]
+        return list(ids_of(await self.execute("query-pci")))
 
     async def quit(self) -> None:
         """Cut the power through the monitor. Raises LostError if QEMU does not end."""
@@ -275,3 +269,14 @@ class Emulator:
             self._console.extend(texts)
             self._seen = "\n".join([*self._console, pending.decode(errors="replace")])
             self._output.notify_all()
+
+
+def ids_of(buses: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the ids of the devices on PCI buses and behind bridges, as `query-pci` gives them."""
+    for bus in buses:
+        for device in bus["devices"]:
+            if device["qdev_id"]:
+                yield device["qdev_id"]
+            # The devices behind a bridge have the form of a bus. An empty bridge has none.
+            behind = device.get("pci_bridge", {})
+            yield from ids_of([behind] if "devices" in behind else [])

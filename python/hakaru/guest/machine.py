@@ -75,7 +75,9 @@ class GuestSpec:
     """At least 512 MiB, because the guest's root is in memory."""
     cpus: int = 2
     ports: tuple[Port, ...] = ()
-    """NICs in order. The interfaces get the names of the ports, and stay down."""
+    """NICs in order. The interfaces get the names of the ports, and stay down. A port that is a
+    virtual function has a second interface, `pf0` and so on, which is up and sends nothing.
+    """
     host_network: bool = True
     """Whether `eth0` reaches this machine's loopback, at `command.HOST_ADDRESS`."""
     channels: tuple[str, ...] = ()
@@ -226,22 +228,25 @@ class Guest:
                 f"{_rename_script(HOST_MAC, 'eth0')}\nip link set eth0 up\nip address add {GUEST_ADDRESS} dev eth0",
                 timeout_s=_SETUP_TIMEOUT_S,
             )
-        macs, device_macs = (of(self.spec.ports, self.spec.number) for of in (command.macs_of, command.device_macs_of))
-        for port, mac, device_mac in zip(self.spec.ports, macs, device_macs, strict=True):
+        macs = command.macs_of(self.spec.ports, self.spec.number)
+        device_macs = command.device_macs_of(self.spec.ports, self.spec.number)
+        for position, (port, mac) in enumerate(zip(self.spec.ports, macs, strict=True)):
+            physical_driver, driver = port.nic.traits.physical_driver, port.nic.traits.driver
             try:
-                if port.nic.traits.physical_driver:
-                    await self.run(_virtual_function_script(device_mac, mac), timeout_s=_SETUP_TIMEOUT_S)
+                if physical_driver:
+                    script = _virtual_function_script(device_macs[position], f"pf{position}", mac)
+                    await self.run(script, timeout_s=_SETUP_TIMEOUT_S)
                 await self.run(_rename_script(mac, port.name), timeout_s=_SETUP_TIMEOUT_S)
             except GuestCommandError as error:
-                driver = port.nic.traits.driver
+                drivers = f"{physical_driver}/{driver}" if physical_driver else driver
                 raise EnvironmentError_(
                     f"guest {self.name} has no interface for {port.name} ({port.nic.model}): kernel "
-                    f"{self.kernel_version} has no working driver {driver}",
+                    f"{self.kernel_version} has no working driver {drivers}",
                     f"use another model or another guest image than `{self.spec.image.recipe.name}`; {error.output}",
                 ) from error
-            script = [settings_script(port.nic, port.name), interrupts_script(port.name, self.spec.pinning)]
-            if any(script):
-                await self.run("set -e\n" + "\n".join(script), timeout_s=_SETUP_TIMEOUT_S)
+            scripts = [settings_script(port.nic, port.name), interrupts_script(port.name, self.spec.pinning)]
+            if any(scripts):
+                await self.run("set -e\n" + "\n".join(scripts), timeout_s=_SETUP_TIMEOUT_S)
 
     async def _send_line(self, order: str) -> None:
         # The caller that waits for the answer reports a guest that is gone.
@@ -302,17 +307,20 @@ def _rename_script(mac: str, interface: str) -> str:
     """
 
 
-def _virtual_function_script(device_mac: str, mac: str) -> str:
-    """Return commands that create a virtual function of a device, with an address of its own."""
-    # The driver of the function asks the device for the address once, so it gets the function last.
-    return f"""{_INTERFACE_OF}
+def _virtual_function_script(device_mac: str, device: str, mac: str) -> str:
+    """Return commands that create a virtual function of a device, with an address of its own. The
+    interface of the device gets the name `device`.
+    """
+    # The device must be up, but may not send frames of its own. The driver of the function reads
+    # the address once, when it is bound.
+    return f"""{_rename_script(device_mac, device)}
     set -e
-    device=$(interface_of {device_mac})
-    ip link set "$device" up
-    cd "/sys/class/net/$device/device"
+    echo 1 >/proc/sys/net/ipv6/conf/{device}/disable_ipv6
+    ip link set {device} arp off up
+    cd /sys/class/net/{device}/device
     echo 0 >sriov_drivers_autoprobe
     echo 1 >sriov_numvfs
-    ip link set "$device" vf 0 mac {mac}
+    ip link set {device} vf 0 mac {mac}
     echo 1 >sriov_drivers_autoprobe
     function=$(readlink virtfn0)
     echo "${{function##*/}}" >/sys/bus/pci/drivers_probe

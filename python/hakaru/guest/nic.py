@@ -33,7 +33,7 @@ of a host's interface.
 """
 
 # Locally administered, of QEMU's range, so that captures show guests.
-_MAC_PREFIX, _PHYSICAL_MAC_PREFIX = "52:54:00:68", "52:54:00:69"
+_MAC_PREFIX = "52:54:00:68"
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
@@ -69,8 +69,8 @@ class Traits:
 # QEMU: virtio-net.c. Only a vhost-user process may read more than 256 transmit descriptors.
 _VIRTIO_RX, _VIRTIO_TX, _VHOST_USER_TX = range(256, 1025), range(256, 257), range(256, 1025)
 _VIRTIO_QUEUES_MAX = 64
-# The guest's drivers: E1000_MIN_TXD and E1000_MAX_TXD of e1000.h, IGB_MIN_TXD of igb.h. Multiples
-# of 8.
+# The guest's drivers: E1000_MIN_TXD and E1000_MAX_TXD of e1000.h, IGB_MIN_TXD of igb.h and
+# IGBVF_MIN_TXD of igbvf.h. Multiples of 8.
 _INTEL_RING = range(80, 4097)
 _E1000E_RING = range(64, 4097)
 _VMXNET3_RING = range(32, 4097)
@@ -158,9 +158,13 @@ def mac_of(nic: Nic, guest: int, position: int) -> str:
     return nic.mac or f"{_MAC_PREFIX}:{guest:02x}:{position:02x}"
 
 
-def physical_mac_of(guest: int, position: int) -> str:
-    """Return the address of the device whose virtual function is a NIC."""
-    return f"{_PHYSICAL_MAC_PREFIX}:{guest:02x}:{position:02x}"
+def physical_mac_of(mac: str) -> str:
+    """Return the address of the device whose virtual function has the address `mac`:
+    52:54:00:69:… for 52:54:00:68:….
+    """
+    octets = mac.split(":")
+    octets[3] = f"{int(octets[3], 16) ^ 1:02x}"
+    return ":".join(octets)
 
 
 def device_options(nic: Nic, *, mac: str, netdev: str, vectors: int | None) -> str:

@@ -14,7 +14,6 @@ from hakaru import kind as kinds
 from hakaru.caveats import Caveat
 from hakaru.errors import DeviceError, GuestError, HakaruError
 from hakaru.run import plan as planned
-from hakaru.run.devices import refusals
 from hakaru.run.outcome import Outcome
 from hakaru.run.preparation import Prepared
 from hakaru.run.progress import Watchers
@@ -163,20 +162,19 @@ class _Remaining:
     """
 
     def __init__(self, prepared: Prepared) -> None:
-        expanded = prepared.expanded
-        impossible = refusals(expanded) if prepared.lab is not None else ()
-        self._planned_s = dict.fromkeys(impossible, 0.0)
-        for point in (point for point in expanded.points if point.id not in impossible):
+        expanded, self._planned_s = prepared.expanded, dict[str, float]()
+        for point in (point for point in expanded.points if point.id not in prepared.impossible):
             cost = planned.cost_of(expanded, point, prepared.lab)
             self._planned_s[point.id] = cost.seconds + planned.REPETITION_S
         self._took_s = self._planned_for_s = 0.0
 
     def took(self, turn: Repetition, seconds: float) -> None:
         """Record the duration of a repetition."""
-        self._took_s += seconds
-        self._planned_for_s += self._planned_s[turn.point.id]
+        if turn.point.id in self._planned_s:
+            self._took_s += seconds
+            self._planned_for_s += self._planned_s[turn.point.id]
 
     def left_s(self, left: list[Repetition]) -> float:
         """Expected seconds until the report is written, with these repetitions left."""
         slower = self._took_s / self._planned_for_s if self._planned_for_s else 1.0
-        return slower * sum(self._planned_s[turn.point.id] for turn in left) + planned.REPORT_S
+        return slower * sum(self._planned_s.get(turn.point.id, 0.0) for turn in left) + planned.REPORT_S

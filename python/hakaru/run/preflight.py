@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Collection
 from pathlib import Path
 
 from hakaru.engine.binary import find_engine
@@ -15,7 +16,6 @@ from hakaru.errors import EnvironmentError_
 from hakaru.fileserver.samba import check_programs
 from hakaru.lab.plan import LabPlan
 from hakaru.run import kind
-from hakaru.run.devices import refusals
 from hakaru.run.machine import memory_available_bytes
 from hakaru.run.plan import cost_of, estimate
 from hakaru.study import Expanded
@@ -26,14 +26,15 @@ from hakaru.units import format_size
 FILES_BESIDE = 256
 
 
-def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None:
-    """Check engine, programs, folder, disk, memory and open files. Raises EnvironmentError_."""
+def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path, impossible: Collection[str] = ()) -> None:
+    """Check engine, programs, folder, disk, memory and open files. `impossible`: points that this
+    machine cannot measure, which need nothing. Raises EnvironmentError_.
+    """
     find_engine()
     part = kind.of(expanded.study)
     if lab is not None and any(part.file_servers(expanded, turn, lab) for turn in expanded.repetitions):
         check_programs()
-    # A run marks the points whose guests this machine cannot run, and measures the others.
-    needed = estimate(expanded, lab, refusals(expanded) if lab is not None else ())
+    needed = estimate(expanded, lab, impossible)
     _check_folder(folder, needed.disk_bytes, "--out or HAKARU_RUNS")
     files = part.files_folder()
     if files is not None and needed.files_bytes:

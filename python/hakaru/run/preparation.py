@@ -10,6 +10,7 @@ from typing import Any
 
 from hakaru.errors import UsageError
 from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.run.devices import refusals
 from hakaru.run.options import Options, expand_options
 from hakaru.run.preflight import check_machine
 from hakaru.run.resumable import check_resumable
@@ -35,6 +36,8 @@ class Prepared:
     command: list[str]
     note: str = ""
     """Note of the run; empty: none, or that of the resumed run."""
+    impossible: frozenset[str] = frozenset()
+    """Points whose guests this machine cannot run. The run marks them, and measures the others."""
 
 
 def prepare(
@@ -66,10 +69,11 @@ def prepare(
         folder=resumed.parent if resumed else folder,
         command=command,
         note=check_note(note),
+        impossible=frozenset() if site else frozenset(refusals(expanded)),
     )
     if resumed is not None and run is not None:
         _check_same(resumed, run, prepared)
-    check_machine(expanded, prepared.lab, prepared.folder)
+    check_machine(expanded, prepared.lab, prepared.folder, prepared.impossible)
     if site is not None:
         check_hosts(site)
     return prepared

@@ -19,6 +19,7 @@ from hakaru.analysis.run_data import RunData
 from hakaru.caveats import Caveat
 from hakaru.errors import HakaruError, LostError, UsageError
 from hakaru.lab.plan import plan_lab
+from hakaru.run.devices import refusals
 from hakaru.run.options import Options
 from hakaru.run.outcome import Outcome
 from hakaru.run.plan import LAB_S, REPETITION_S, REPORT_S
@@ -79,8 +80,9 @@ def _prepared(
         resumed=resumed,
         folder=folder,
         command=command,
+        impossible=frozenset() if site else frozenset(refusals(expanded)),
     )
-    check_machine(expanded, prepared.lab, folder)
+    check_machine(expanded, prepared.lab, folder, prepared.impossible)
     if site is not None:
         check_hosts(site)
     return prepared

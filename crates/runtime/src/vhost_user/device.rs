@@ -89,8 +89,8 @@ struct Queue {
     ring: Ring,
     kick: Option<Kick>,
     call: Option<File>,
-    /// Rings begin enabled, although the protocol says otherwise once `PROTOCOL` is acknowledged: QEMU
-    /// enables those of a NIC before it acknowledges the features.
+    /// Rings begin enabled, as the protocol says for a peer that does not acknowledge `PROTOCOL`.
+    /// QEMU, which does, enables those of a NIC first.
     is_disabled: bool,
 }
 

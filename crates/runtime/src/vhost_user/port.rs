@@ -175,6 +175,8 @@ fn serve(shared: &Shared) {
             let early = EnableRing::peek(&peeked);
             let handled = match (requests.handle_request(), early) {
                 (Err(Error::InactiveFeature(_)), Some(early)) => enable(shared, early, &peeked),
+                // It arrived in parts. The ring stays as it is.
+                (Err(Error::InactiveFeature(_)), None) => Ok(()),
                 (handled, _) => handled,
             };
             if let Err(error) = handled {
@@ -194,7 +196,8 @@ fn serve(shared: &Shared) {
 
 /// Carries out a request that the library refused because the features are not acknowledged yet.
 fn enable(shared: &Shared, early: EnableRing, connection: &UnixStream) -> Result<(), Error> {
-    lock(&shared.device).set_vring_enable(early.index, early.enable)?;
+    let enable = early.enable.ok_or(Error::InvalidParam)?;
+    lock(&shared.device).set_vring_enable(early.index, enable)?;
     early.answer(connection).map_err(Error::SocketBroken)
 }
 

@@ -19,7 +19,8 @@ class GuestDeviceSpec(MachineSpec):
     """
 
     forwards: Literal["routing", "bridge"] = Field(
-        default="routing", description="`routing`: IPv4 forwarding of the guest's kernel. `bridge`: its bridge."
+        default="routing",
+        description="`routing`: IPv4 forwarding of the guest's kernel. `bridge`: its bridge; not with `igbvf`.",
     )
 
     chain: int = Field(
@@ -46,7 +47,7 @@ class GuestDeviceSpec(MachineSpec):
         if self.chain > 1 and self.nic.model == "macvtap":
             raise ValueError("no cable for a macvtap is between two guests; use `virtio-net` with `chain`")
         if self.forwards == "bridge" and self.nic.traits.physical_driver:
-            raise ValueError("a virtual function receives no frames of others; use `forwards: routing` with `igbvf`")
+            raise ValueError("a virtual function receives only frames for its own address; use `forwards: routing`")
         return self
 
     @property

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use vhost::vhost_user::Frontend;
+use vhost::vhost_user::{Frontend, VhostUserFrontend as _};
 use vhost::{VhostBackend as _, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::mmap::MmapRegion;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
@@ -68,6 +68,11 @@ impl Peer {
             }
             None => UnixStream::connect(socket).unwrap(),
         };
+        Peer::over(stream, features, file)
+    }
+
+    /// Uses a connection, and passes the memory.
+    fn over(stream: UnixStream, features: u64, file: &File) -> Peer {
         let frontend = Frontend::from_stream(stream, 2);
         let offered = frontend.get_features().unwrap();
         assert_eq!(offered & features, features);
@@ -340,31 +345,54 @@ fn bytes_that_are_no_requests_end_the_connection_only() {
     assert!(!std::path::Path::new(&socket).exists());
 }
 
-/// Returns a request to enable a ring. `flags`: 1 is the version, 9 also asks for an answer.
-fn enable_ring(flags: u32, index: u32) -> Vec<u8> {
-    [18, flags, 8, index, 1_u32].map(u32::to_ne_bytes).concat()
+/// Returns a request to enable a ring (1) or to disable it (0). `flags`: 1 is the version, 9 also asks
+/// for an answer.
+fn enable_ring(flags: u32, index: u32, state: u32) -> Vec<u8> {
+    [18, flags, 8, index, state].map(u32::to_ne_bytes).concat()
 }
 
 #[test]
-fn a_ring_may_be_enabled_before_the_features_are_acknowledged() {
+fn a_ring_may_be_disabled_before_the_features_are_acknowledged() {
     let reactor = Reactor::new().unwrap();
     let socket = socket_of("early");
     let port = VhostUserPort::listen(&socket, &reactor, TOKEN).unwrap();
     let mut stream = UnixStream::connect(&socket).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Without a request for an answer, the next thing to read is the answer to the second request.
-    stream.write_all(&enable_ring(1, 0)).unwrap();
-    stream.write_all(&enable_ring(9, 1)).unwrap();
+    stream.write_all(&enable_ring(1, 0, 1)).unwrap();
+    stream.write_all(&enable_ring(9, 0, 0)).unwrap();
     let mut answer = [0; 20];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(
-        answer,
-        [18, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-    );
-    // A ring that does not exist.
-    stream.write_all(&enable_ring(9, 2)).unwrap();
-    assert_eq!(stream.read(&mut answer).unwrap(), 0);
-    wait_for(&port, |counters| counters.refused_requests == 1);
+    let expected = [18, 5, 8, 0, 0_u32].map(u32::to_ne_bytes).concat();
+    assert_eq!(answer.as_slice(), expected);
+    // No answer to the first request is left over: the peer reads the one to a request of its own.
+    let file = memory_file(MEMORY_BYTES, SealFlags::SHRINK);
+    let memory = mapped(&file);
+    let mut peer = Peer::over(stream, MERGEABLE_1_0 | PROTOCOL, &file);
+    for index in 0..2 {
+        peer.start(index, &Driver::new(&memory, index as u64 * RING_BYTES));
+    }
+    // An answer shows that the requests before it were carried out.
+    peer.frontend.get_features().unwrap();
+    assert!(!port.counters().is_up);
+    peer.frontend.set_vring_enable(0, true).unwrap();
+    wait_for(&port, |counters| counters.is_up);
+    assert_eq!(port.counters().refused_requests, 0);
+}
+
+#[test]
+fn a_ring_that_does_not_exist_and_a_state_that_does_not_end_the_connection() {
+    let reactor = Reactor::new().unwrap();
+    let socket = socket_of("early-wrong");
+    let port = VhostUserPort::listen(&socket, &reactor, TOKEN).unwrap();
+    for (refused, (index, state)) in [(2, 1), (0, 2)].into_iter().enumerate() {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&enable_ring(9, index, state)).unwrap();
+        assert_eq!(stream.read(&mut [0; 20]).unwrap(), 0);
+        wait_for(&port, |counters| {
+            counters.refused_requests == refused as u64 + 1
+        });
+    }
 }
 
 #[test]

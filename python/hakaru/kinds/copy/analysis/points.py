@@ -163,7 +163,7 @@ def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | Non
     written = [s for _, s in counters.select(engine="backup", entity=ENTITY, name="written_bytes")]
     if not written:
         return {}
-    # The engine of a host ends with its last copy, so the series of other hosts may continue.
+    # The engine of a host ends with its last copy. The host that ends last gives the instants.
     instants = np.unique(max(written, key=lambda series: series.at_ns[-1]).at_ns)
     # Samples after the copy only cover the end of its engine, which is no rate.
     instants = instants[
