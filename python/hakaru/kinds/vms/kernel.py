@@ -213,7 +213,9 @@ def _socket_problems(place: tuple[str, ...], socket: Socket, hint: str) -> Itera
     if socket.send_buffer != socket.receive_buffer:
         message = "open-iscsi has one size for both buffers of a socket"
         yield place, message, "give `send_buffer` and `receive_buffer` the same size, or leave both out"
-    for field in ("congestion_control", "not_sent_low_water", "pacing"):
+    if socket.pacing is not None:
+        yield (*place, "pacing"), "open-iscsi has no such setting", hint
+    for field in ("congestion_control", "not_sent_low_water"):
         if getattr(socket, field) is not None:
             yield (*place, field), "open-iscsi has no such setting", f"{hint}; `lab.tcp` applies to guests as well"
     if not socket.no_delay:

@@ -1,8 +1,8 @@
 //! The request to enable a ring, which QEMU sends for a NIC before it acknowledges the features.
 //! The library refuses it then, and does not answer it. QEMU 7.2 expects no answer, 10.0 waits for
 //! one.
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
-use std::{io, io::Write as _};
 
 use rustix::net::{RecvFlags, recv};
 
@@ -25,7 +25,7 @@ pub(super) struct EnableRing {
 
 impl EnableRing {
     /// Waits for a request and reads it without taking it. Returns `None` for another request, and
-    /// for one that has not arrived in full. An error is left to the library, which reads next.
+    /// for one that has not arrived in full. The library reads the same bytes next, and reports errors.
     pub(super) fn peek(connection: &UnixStream) -> Option<EnableRing> {
         let mut bytes = [0; 4 * WORDS];
         let (length, _) = recv(connection, &mut bytes[..], RecvFlags::PEEK).ok()?;
