@@ -136,6 +136,8 @@ CAVEATS: dict[str, Kind] = {
     "sampled_rarely": Kind("note", most("interval_s")),
     # {warmup_ms} ms of warm-up, but a request takes {latency_ms} ms
     "warmup_short": Kind("warning", least("warmup_ms")),
+    # {taken_s} s of warm-up instead of {asked_s} s: a host had copied its images after {done_s} s
+    "warmup_cut": Kind("warning", least("taken_s")),
     # samples cover {percent} % of the measuring time
     "window_not_covered": Kind("warning", least("percent")),
     # requests outstanding differ from rate times latency by {percent} %

@@ -249,7 +249,7 @@ def _counted(factors: dict[str, Any], copy: Copy) -> RepetitionData:
         )
     engine = {"node": "kvm-1", "engine": "backup", "values": values_of(copy)}
     error = None if copy.status == "done" else "gone"
-    record = repetition(START, copy.seconds, engine, status=copy.status, error=error)
+    record = repetition(START, copy.slowest_seconds or copy.seconds, engine, status=copy.status, error=error)
     record["measure"]["start_ns"] += copy.warmup * SECOND
     if copy.tape is not None:
         found = {"tape_drives": [LTO5]}

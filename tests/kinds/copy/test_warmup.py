@@ -31,13 +31,32 @@ def test_warm_up_takes_at_most_half_of_the_time_of_the_first_host(
     assert window == (int((100 + start) * SECOND), (100 + max(ends, default=0)) * SECOND)
 
 
-def test_rates_are_those_after_the_warm_up(tmp_path: Path) -> None:
+def load_with(warmup: str) -> dict[str, object]:
+    """Return the load of the small study with a warm-up."""
     ends = {"from": {"array": "primary", "lus": [0]}, "to": {"array": "vtl", "lus": [0]}}
-    copy = {"kind": "copy", "jobs": 4, "streams": 1, "warmup": "2 s"} | ends
+    return {"kind": "copy", "jobs": 4, "streams": 1, "warmup": warmup} | ends
+
+
+def test_rates_are_those_after_the_warm_up(tmp_path: Path) -> None:
     whole = summarise(write_run(tmp_path / "whole", [Pt({"case": "unthrottled"}, [Copy(seconds=8)])]))
-    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(seconds=8, warmup=2)])], load=copy)
+    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(seconds=8, warmup=2)])], load=load_with("2 s"))
     point, unwarmed = summarise(run)["points"][0]["metrics"], whole["points"][0]["metrics"]
     for metric in ("mib_per_s", "sum_mib_per_s", "path_percent"):
         assert point[metric]["mean"] == pytest.approx(unwarmed[metric]["mean"])
     assert point["ranked_seconds/1"]["mean"] == 6
     assert point["last_done_s"]["mean"] == 8
+
+
+@pytest.mark.parametrize(
+    ("copy", "expected"),
+    [
+        (Copy(seconds=8, slowest_seconds=40, warmup=4), [{"asked_s": 16.0, "taken_s": 4.0, "done_s": 8.0}]),
+        # The warm-up of the study, and a copy that is too short for it on every host.
+        (Copy(seconds=32, slowest_seconds=40, warmup=16), []),
+        (Copy(seconds=20, slowest_seconds=24, warmup=10), []),
+    ],
+)
+def test_warm_up_cut_by_an_early_host_is_reported(tmp_path: Path, copy: Copy, expected: list[dict[str, float]]) -> None:
+    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [copy])], load=load_with("16 s"))
+    caveats = summarise(run)["points"][0]["caveats"]
+    assert [c["values"] for c in caveats if c["caveat"] == "warmup_cut"] == expected

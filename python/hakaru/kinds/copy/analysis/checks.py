@@ -1,6 +1,7 @@
 """Checks of the repetitions of a copy. Each returns caveats (limits: docs/methodology/checks.md).
 
 counters          grow with time
+warm-up           not cut short by a host that was done long before the last
 bytes             jobs and arrays agree to the byte, except for requests that failed or were cut off
 frames            each channel of the fabric accounts for every frame, at every sample
 test setup        backup engine at most 90 % of a CPU; the fabric as in `hakaru.analysis.emulated`
@@ -16,7 +17,13 @@ from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
 from hakaru.caveats import Caveat
+from hakaru.kinds.copy.analysis import metrics
 from hakaru.kinds.copy.analysis.setup import Setup
+
+WARMUP_SHARE = 0.95
+"""Least share of the study's warm-up that a copy takes if no host is done too soon. Hosts and the
+run measure their times by themselves, so they differ a little.
+"""
 
 
 def of_repetition(repetition: Repetition, setup: Setup, use: dict[str, Use]) -> list[Caveat]:
@@ -25,6 +32,7 @@ def of_repetition(repetition: Repetition, setup: Setup, use: dict[str, Use]) -> 
     caveats = [
         *_clock(counters),
         *_errors(counters),
+        *_warm_up(repetition, setup),
         *_bytes(counters, setup),
         *hops.conserved(counters),
         *emulated.of_repetition(repetition, use),
@@ -45,6 +53,19 @@ def _errors(counters: Counters) -> Iterator[Caveat]:
     count = counters.last_total(engine="backup", entity="backups", name="errors")
     if count:
         yield Caveat("io_errors", {"errors": count})
+
+
+def _warm_up(repetition: Repetition, setup: Setup) -> Iterator[Caveat]:
+    """Check that no host ended the warm-up too soon for the others.
+
+    A run ends the warm-up at half of the time until the first host is done, if that is earlier. It
+    does so for every copy that is too short for the warm-up of the study, which is no fault.
+    """
+    taken_s = metrics.warmup_taken_s(repetition)
+    measured_s = (repetition.window[1] - repetition.window[0]) / 1e9
+    fits_others = setup.warmup_s <= (taken_s + measured_s) / 2
+    if fits_others and taken_s < WARMUP_SHARE * setup.warmup_s:
+        yield Caveat("warmup_cut", {"asked_s": setup.warmup_s, "taken_s": taken_s, "done_s": 2 * taken_s})
 
 
 def _bytes(counters: Counters, setup: Setup) -> Iterator[Caveat]:

@@ -77,19 +77,34 @@ def jobs(repetition: Repetition, *, warms_up: bool) -> dict[str, tuple[float, fl
     """Job → bytes copied, seconds taken, both after the warm-up. A job that was cut off reports no
     time and gets the measured time.
     """
-    copied: dict[str, tuple[float, float]] = {}
-    measured_s = (repetition.window[1] - repetition.window[0]) / 1e9
-    for values in _values(repetition):
-        for name, octets in values.items():
-            if name.startswith("bytes/"):
-                job = name.removeprefix("bytes/")
-                copied[job] = (octets, values.get(f"seconds/{job}") or measured_s)
+    copied = _whole_jobs(repetition)
     if warms_up and copied:
-        # The slowest job ends with the measuring phase, which begins with the end of the warm-up.
-        warmup_s = max(seconds for _, seconds in copied.values()) - measured_s
+        warmup_s = warmup_taken_s(repetition)
         for job, (octets, seconds) in copied.items():
             copied[job] = (octets - _read_before(repetition, job), seconds - warmup_s)
     return dict(sorted(copied.items()))
+
+
+def warmup_taken_s(repetition: Repetition) -> float:
+    """Time from the start of the copy to that of the measuring phase, seconds; 0 without a job."""
+    # The slowest job ends with the measuring phase.
+    measured_s = _measured_s(repetition)
+    return max((seconds for _, seconds in _whole_jobs(repetition).values()), default=measured_s) - measured_s
+
+
+def _measured_s(repetition: Repetition) -> float:
+    return (repetition.window[1] - repetition.window[0]) / 1e9
+
+
+def _whole_jobs(repetition: Repetition) -> dict[str, tuple[float, float]]:
+    """Job → bytes copied, seconds taken, both from the start of the copy."""
+    measured_s = _measured_s(repetition)
+    return {
+        (job := name.removeprefix("bytes/")): (octets, values.get(f"seconds/{job}") or measured_s)
+        for values in _values(repetition)
+        for name, octets in values.items()
+        if name.startswith("bytes/")
+    }
 
 
 def _read_before(repetition: Repetition, job: str) -> float:
@@ -100,7 +115,7 @@ def _read_before(repetition: Repetition, job: str) -> float:
 
 def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) -> dict[str, float]:
     """Metric → value; NaN if the repetition has none."""
-    values, copied = _values(repetition), jobs(repetition, warms_up=setup.warms_up)
+    values, copied = _values(repetition), jobs(repetition, warms_up=setup.warmup_s > 0)
     rates = {job: octets / seconds / MIB for job, (octets, seconds) in copied.items() if seconds > 0}
     octets, total = sum(b for b, _ in copied.values()), sum(v.get("bytes", 0.0) for v in values)
     longest = max((s for _, s in copied.values()), default=NAN)

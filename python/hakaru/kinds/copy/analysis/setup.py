@@ -58,8 +58,8 @@ class Setup:
     depth: int
     block_bytes: int
     image_bytes: int
-    warms_up: bool
-    """Whether the start of the copy does not count."""
+    warmup_s: float
+    """Start of the copy that does not count, seconds. 0: all of it counts."""
     rate_limit_bytes_per_s: float | None
     """Rate limit of each job."""
     read: tuple[Hop, ...]
@@ -134,7 +134,7 @@ def setup_at(study: Study, changed: Study) -> Setup:
         depth=load.depth,
         block_bytes=load.block,
         image_bytes=load.image,
-        warms_up=load.warmup > 0,
+        warmup_s=load.warmup / 1e9,
         rate_limit_bytes_per_s=load.rate_limit / 8 if load.rate_limit else None,
         read=read,
         write=write,

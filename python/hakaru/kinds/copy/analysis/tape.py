@@ -156,7 +156,7 @@ def of_repetition(repetition: Repetition, setup: Setup) -> dict[str, float]:
         "tape_stops_per_min": 60 * stops / seconds / drives,
         "tape_synchronisations_per_min": 60 * sum(marks) / seconds / drives,
     }
-    if not setup.warms_up:
+    if not setup.warmup_s:
         values |= {
             "tape_streaming_percent_predicted": 100 * predicted.streaming_s / seconds / drives,
             "tape_stops_per_min_predicted": 60 * predicted.stops / seconds / drives,
