@@ -57,10 +57,10 @@ for i in $(grep port- /proc/interrupts | cut -d: -f1); do cat /proc/irq/$i/smp_a
 """
 
 
-def frame_to(mac: str, number: int) -> bytes:
-    """Return an Ethernet frame with a UDP datagram that carries a number."""
+def frame_to(mac: str, number: int, port: int = 4000) -> bytes:
+    """Return an Ethernet frame with a UDP datagram that carries a number, from a port."""
     payload = struct.pack("!I", number) + bytes(60)
-    udp = struct.pack("!HHHH", 4000, 4001, 8 + len(payload), 0) + payload
+    udp = struct.pack("!HHHH", port, 4001, 8 + len(payload), 0) + payload
     head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), number, 0, TTL, socket.IPPROTO_UDP, 0)
     head += socket.inet_aton(SOURCE) + socket.inet_aton(DESTINATION)
     total = sum(struct.unpack("!10H", head))

@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[2]
 NAMESPACES = ("unshare", "--user", "--map-root-user", "--net")
 
 
-def run(offloads: str) -> dict[str, Any]:
+def run(offloads: str, queues: int) -> dict[str, Any]:
     if subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no user and network namespaces are available")
-    command = [*NAMESPACES, sys.executable, "-m", "tests.guests.vhost_user", "cloud", offloads]
+    command = [*NAMESPACES, sys.executable, "-m", "tests.guests.vhost_user", "cloud", offloads, str(queues)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -33,9 +33,9 @@ def run(offloads: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("offloads", ["on", "off"])
-def test_guest_forwards_through_ports_in_its_memory_and_may_be_killed(image: Image, offloads: str) -> None:
-    result = run(offloads)
+@pytest.mark.parametrize(("offloads", "queues"), [("on", 1), ("off", 1), ("on", 2)])
+def test_guest_forwards_through_ports_in_its_memory_and_may_be_killed(image: Image, offloads: str, queues: int) -> None:
+    result = run(offloads, queues)
     assert result["listening"] == ["@port-0", "@port-1"]
     for received in (result["received"], result["received_again"]):
         assert [frame["number"] for frame in received] == list(range(FRAMES)), "in order and complete"
@@ -55,4 +55,8 @@ def test_guest_forwards_through_ports_in_its_memory_and_may_be_killed(image: Ima
         assert (counters["up_now"], counters["connections"]) == (0, 1), port
         assert counters["lost_unknown"] == counters["broken_rings"] == counters["refused_requests"] == 0, port
     assert result["counters"]["interface/port-0"]["connections"] == 2
+    if queues > 1:
+        # Names are those of Linux: `virtio0-input.1`. Only the first port receives meanwhile.
+        busy = {queue for queue, interrupts in result["interrupts"].items() if interrupts}
+        assert {queue.partition(".")[2] for queue in busy} == {str(queue) for queue in range(queues)}
     assert result["remaining"] == [], "no socket remains"

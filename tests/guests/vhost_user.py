@@ -1,6 +1,6 @@
 """A program that connects a guest to ports of the fabric in its memory: `python -m
-tests.guests.vhost_user IMAGE OFFLOADS`, in a network namespace of its own. `OFFLOADS`: `on` or
-`off`.
+tests.guests.vhost_user IMAGE OFFLOADS QUEUES`, in a network namespace of its own. `OFFLOADS`: `on`
+or `off`. `QUEUES`: pairs of queues of each NIC.
 
 It is a separate process, because it runs as root of a user namespace. A line of JSON on stdout has
 what was sent and received.
@@ -8,8 +8,9 @@ what was sent and received.
     side-0 ─ cable-0 [fabric] port-0 [guest: ip_forward] port-1 [fabric] cable-1 ─ side-1
 
 Frames pass from side 0 to side 1. Then the guest loads a file from this machine and sends it back,
-over TCP, whose super-frames and missing checksums the fabric must hand on or finish. At last QEMU
-is killed while frames flow, and a second guest connects to the same ports.
+over TCP, whose super-frames and missing checksums the fabric must hand on or finish. Frames of many
+flows follow. At last QEMU is killed while frames flow, and a second guest connects to the same
+ports.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from pyroute2 import AsyncIPRoute
 from tests.guests.forwarding import FRAMES, ROUTER, SOURCE, TIMEOUT_S, frame_to, opened, receive
 
 FILE_BYTES = 4 * 1024**2
+FLOWS = 64
 PORTS = ("port-0", "port-1")
 _PAUSE_S = 0.02
 # Loads the file, and sends it back to the next port.
@@ -44,6 +46,13 @@ set -e
 wget -q -O /tmp/file http://{SOURCE}:8000/
 sha256sum </tmp/file
 nc {SOURCE} 8001 </tmp/file
+"""
+
+
+# Names of the receive queues, and the interrupts of each so far, on all processors.
+_INTERRUPTS = """
+grep -E 'virtio[0-9]+-input' /proc/interrupts |
+    awk '{n = 0; for (i = 2; i <= NF; i++) if ($i ~ /^[0-9]+$/) n += $i; print $NF, n}'
 """
 
 
@@ -116,6 +125,24 @@ async def send_and_receive(mac: str) -> list[dict[str, Any]]:
         return await asyncio.wait_for(arrived, TIMEOUT_S)
 
 
+async def spread_flows(guest: Guest, mac: str, counters: Counters) -> dict[str, int]:
+    """Send a frame of each of many flows. Returns the interrupts of each receive queue then."""
+    loop = asyncio.get_running_loop()
+
+    async def interrupts() -> dict[str, int]:
+        lines = (await guest.run(_INTERRUPTS)).split("\n")
+        return {name: int(count) for name, count in (line.split() for line in lines if line)}
+
+    before = await interrupts()
+    passed = (await counters.wait_for("port-0", "to_guest", 0))["interface/port-0"]["to_guest"]
+    with await opened("side-0") as sender:
+        for flow in range(FLOWS):
+            await loop.sock_sendall(sender, frame_to(mac, flow, port=4000 + flow))
+    await counters.wait_for("port-0", "to_guest", passed + FLOWS)
+    after = await interrupts()
+    return {name: after[name] - before[name] for name in after}
+
+
 async def exchange_file(guest: Guest) -> dict[str, str]:
     """Let the guest load a file and send it back. Returns the three digests of it."""
     content = os.urandom(FILE_BYTES)
@@ -179,12 +206,12 @@ def sockets() -> list[str]:
         return sorted({line.split()[-1] for line in table if line.split()[-1].removeprefix("@") in PORTS})
 
 
-async def run(image_name: str, *, offloads: bool) -> dict[str, Any]:
+async def run(image_name: str, *, offloads: bool, queues: int) -> dict[str, Any]:
     """Boot the guest, pass frames and files, kill it, and boot another one."""
     image = find_image(image_name)  # type: ignore[arg-type]
     accelerator = await find_accelerator(image)
     facts = collect_facts(accelerator)
-    nics = [Nic(model="vhost-user", socket=f"@{name}", offloads=offloads) for name in PORTS]
+    nics = [Nic(model="vhost-user", socket=f"@{name}", offloads=offloads, queues=queues) for name in PORTS]
     if (refusal := requirements(nics[0], image.recipe, facts)) is not None:
         return {"refused": refusal.reason}
     await connect_cables()
@@ -203,6 +230,7 @@ async def run(image_name: str, *, offloads: bool) -> dict[str, Any]:
             result["ping"] = await guest.run(f"ping -c 3 -i 0.2 -W 10 {SOURCE}", timeout_s=TIMEOUT_S)
             result["features"] = await guest.run("ethtool -k port-0")
             result["file"] = await exchange_file(guest)
+            result["interrupts"] = await spread_flows(guest, mac, counters) if queues > 1 else {}
             result["killed"] = await kill_under_load(guest, mac, counters)
         async with await Guest.boot(spec, accelerator) as guest:
             await guest.run(ROUTER)
@@ -217,9 +245,9 @@ async def run(image_name: str, *, offloads: bool) -> dict[str, Any]:
 
 def main() -> int:
     """Print the result as JSON, or the error."""
-    image, offloads = sys.argv[1:]
+    image, offloads, queues = sys.argv[1:]
     try:
-        print(json.dumps(asyncio.run(run(image, offloads=offloads == "on"))))
+        print(json.dumps(asyncio.run(run(image, offloads=offloads == "on", queues=int(queues)))))
     except HakaruError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
         return error.exit_code

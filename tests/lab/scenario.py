@@ -346,7 +346,8 @@ def diagnose() -> None:
 
 def forward() -> None:
     """Build a lab with a device, send one UDP frame into each of its ports, and report what leaves
-    the other port, and whether the device's ports have threads of their own.
+    the other port, whether the device's ports have threads of their own, and how many frames these
+    received.
     """
     asyncio.run(_forward())
 
@@ -482,11 +483,11 @@ def _send_through(lab: Any, start: Any, end: Any) -> dict[str, Any]:
             arrived = receiver.recv(2048)
             while arrived[12:14] != frame[12:14] or arrived[-8:] != frame[-8:]:
                 arrived = receiver.recv(2048)
-    threads = {}
     with lab.namespaces.inside(device.node):
         threads = {name: _has_thread(name) for name in (start.name, end.name)}
+        polled = _polled_frames(start.name) if device.has_threads else None
     mac = ":".join(f"{byte:02x}" for byte in arrived[:6])
-    return {"to": mac, "ttl": arrived[22], "threads": threads}
+    return {"to": mac, "ttl": arrived[22], "threads": threads, "polled": polled}
 
 
 def _has_thread(interface: str) -> bool:
@@ -495,6 +496,19 @@ def _has_thread(interface: str) -> bool:
 
     with sysfs() as folder:
         return (folder / "class/net" / interface / "threaded").read_text().strip() == "1"
+
+
+def _polled_frames(interface: str) -> int:
+    """Frames that a veth interface of this namespace received by polling. The driver counts them as
+    if an XDP program had seen them.
+    """
+    from pyroute2.ethtool.ioctl import IoctlEthtool
+
+    control = IoctlEthtool(interface)
+    try:
+        return int(dict(control.get_statistics())["rx_queue_0_xdp_packets"])
+    finally:
+        control.close()
 
 
 def _udp_frame(source_mac: str, goal_mac: str, source: str, goal: str) -> bytes:

@@ -265,7 +265,6 @@ def test_chain_without_guests_or_with_too_many_is_refused(length: int) -> None:
 @pytest.mark.parametrize(
     ("nic", "problem"),
     [
-        ({"model": "vhost-user", "queues": 2}, "has one pair of queues"),
         ({"model": "vhost-user", "rx_ring": 128}, "cannot have 128 descriptors"),
         ({"model": "vhost-user"}, "without the network backend `vhost-user`"),
         ({"model": "macvtap"}, "only root may open"),
@@ -347,6 +346,8 @@ def test_every_device_forwards_in_both_directions(user: User) -> None:
         assert [there["to"], back["to"]] == [port.tester_mac for port in reversed(ports.ports)]
         assert there["ttl"] == back["ttl"] == (63 if forwards == "routing" else 64)
         assert set(there["threads"].values()) == {forwards != "switch"}
+        # A frame that passes the thread by would be forwarded within the call that sends it.
+        assert forwards == "switch" or (there["polled"] > 0 and back["polled"] > 0)
 
 
 def test_xdp_program_is_refused_to_an_ordinary_user_with_the_reason(user: User) -> None:

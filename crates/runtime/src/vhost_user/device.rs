@@ -1,21 +1,24 @@
-//! The device of a port: the features that the guest accepted, its memory, and two rings through
-//! which frames are moved.
+//! The device of a port: the features that the guest accepted, its memory, and the pairs of rings
+//! through which frames are moved.
 use std::fs::File;
 
 use vhost::vhost_user::message::VhostUserVirtioFeatures;
 
 use super::memory::Memory;
 use super::ring::{HEADER_BYTES_MAX, Put, Ring, Taken};
+use super::steering::flow_hash;
 use crate::packet::virtio::{HEADER_BYTES, VirtioHeader};
 use crate::packet::{Inbox, LossCause, Outgoing, Received};
 use crate::wait::{Registrar, Token, clock};
 
 mod requests;
 
-/// Ring of the frames to the guest.
+/// Ring of a pair for the frames to the guest.
 const TO_GUEST: usize = 0;
-/// Ring of the frames from the guest.
+/// Ring of a pair for the frames from the guest.
 const FROM_GUEST: usize = 1;
+/// Most pairs of rings that a guest may use.
+pub(super) const PAIRS_MAX: usize = 64;
 
 // Bits of virtio's features (virtio 1.2, sections 5.1.3 and 6).
 const CHECKSUM: u64 = 1 << 0;
@@ -25,6 +28,7 @@ const GUEST_TCP6: u64 = 1 << 8;
 const HOST_TCP4: u64 = 1 << 11;
 const HOST_TCP6: u64 = 1 << 12;
 const MERGEABLE_BUFFERS: u64 = 1 << 15;
+const SEVERAL_PAIRS: u64 = 1 << 22;
 const INDIRECT_DESCRIPTORS: u64 = 1 << 28;
 const EVENT_IDX: u64 = 1 << 29;
 const VERSION_1: u64 = 1 << 32;
@@ -36,6 +40,7 @@ const OFFERED: u64 = CHECKSUM
     | HOST_TCP4
     | HOST_TCP6
     | MERGEABLE_BUFFERS
+    | SEVERAL_PAIRS
     | INDIRECT_DESCRIPTORS
     | EVENT_IDX
     | PROTOCOL
@@ -79,7 +84,7 @@ pub struct PortCounters {
     /// Connections that ended because of a request that breaks the protocol, or that the port
     /// refuses.
     pub refused_requests: u64,
-    /// Whether both rings are running now.
+    /// Whether both rings of the first pair are running now.
     pub is_up: bool,
 }
 
@@ -92,6 +97,12 @@ struct Queue {
     /// Rings begin enabled, as the protocol says for a peer that does not acknowledge `PROTOCOL`.
     /// QEMU, which does, enables those of a NIC first.
     is_disabled: bool,
+}
+
+impl Queue {
+    fn is_running(&self) -> bool {
+        !self.is_disabled && self.kick.is_some() && self.ring.is_ready()
+    }
 }
 
 /// The descriptor by which the driver notifies this side.
@@ -117,7 +128,10 @@ pub(super) struct Device {
     token: Token,
     features: u64,
     memory: Option<Memory>,
-    queues: [Queue; 2],
+    /// Pairs that QEMU has mentioned so far, at least one.
+    pairs: Vec<[Queue; 2]>,
+    /// Pair that is asked for a frame next.
+    turn: usize,
     pub(super) counters: PortCounters,
 }
 
@@ -129,16 +143,22 @@ impl Device {
             token,
             features: 0,
             memory: None,
-            queues: Default::default(),
+            pairs: one_pair(),
+            turn: 0,
             counters: PortCounters::default(),
         }
     }
 
     /// Forgets the guest: its rings, its memory and its features.
     pub(super) fn disconnect(&mut self) {
-        self.queues = Default::default();
+        self.forget_rings();
         self.memory = None;
         self.features = 0;
+    }
+
+    fn forget_rings(&mut self) {
+        self.pairs = one_pair();
+        self.turn = 0;
     }
 
     fn has(&self, features: u64) -> bool {
@@ -155,14 +175,26 @@ impl Device {
     }
 
     /// Returns whether a ring runs.
-    fn is_running(&self, index: usize) -> bool {
-        let queue = &self.queues[index];
-        !queue.is_disabled && queue.kick.is_some() && queue.ring.is_ready()
+    fn is_running(&self, pair: usize, side: usize) -> bool {
+        self.pairs[pair][side].is_running()
     }
 
-    /// Returns whether both rings run.
+    /// Returns whether both rings of the first pair run.
     pub(super) fn is_up(&self) -> bool {
-        self.is_running(TO_GUEST) && self.is_running(FROM_GUEST)
+        self.is_running(0, TO_GUEST) && self.is_running(0, FROM_GUEST)
+    }
+
+    /// Returns the pair that takes a frame to the guest. All frames of a flow take the same pair, so
+    /// they stay in order. `None` if no ring to the guest runs.
+    fn pair_for(&self, packet: &Outgoing<'_>) -> Option<usize> {
+        // A driver uses the first pairs: as many as it has processors.
+        let running = self.pairs.iter().take_while(|pair| pair[TO_GUEST].is_running());
+        match running.count() {
+            0 => None,
+            1 => Some(0),
+            // The remainder is less than the number of pairs.
+            pairs => Some((flow_hash(packet) % pairs as u64) as usize),
+        }
     }
 
     /// Length of virtio-net's header in the rings, bytes.
@@ -174,21 +206,38 @@ impl Device {
         }
     }
 
-    /// Returns the next frame from the guest, if there is one, or the reason why it was lost.
+    /// Returns the next frame from the guest, if there is one, or the reason why it was lost. Pairs
+    /// take turns.
     pub(super) fn receive(&mut self, inbox: &mut Inbox) -> Option<Result<Received, LossCause>> {
-        if !self.is_running(FROM_GUEST) {
+        for _ in 0..self.pairs.len() {
+            let pair = self.turn;
+            self.turn = (pair + 1) % self.pairs.len();
+            let received = self.receive_from(pair, inbox);
+            if received.is_some() {
+                return received;
+            }
+        }
+        None
+    }
+
+    fn receive_from(
+        &mut self,
+        pair: usize,
+        inbox: &mut Inbox,
+    ) -> Option<Result<Received, LossCause>> {
+        if !self.is_running(pair, FROM_GUEST) {
             return None;
         }
         let header_bytes = self.header_bytes();
         let memory = &self.memory.as_ref()?.mapped;
-        let ring = &mut self.queues[FROM_GUEST].ring;
+        let ring = &mut self.pairs[pair][FROM_GUEST].ring;
         let taken = ring.take(memory, header_bytes, |bytes| inbox.claim(bytes));
         let parsed = match taken {
             Ok(None) => return None,
             Ok(Some(Taken::Frame(header, bytes))) => parse(header, bytes, inbox),
             Ok(Some(Taken::Damaged)) => None,
             Err(_) => {
-                self.break_ring(FROM_GUEST);
+                self.break_ring(pair, FROM_GUEST);
                 return None;
             }
         };
@@ -211,14 +260,14 @@ impl Device {
     pub(super) fn send(&mut self, packets: &[Outgoing<'_>]) {
         let (header_bytes, is_mergeable) = (self.header_bytes(), self.has(MERGEABLE_BUFFERS));
         for (sent, packet) in packets.iter().enumerate() {
-            let Some(memory) = self.memory.as_ref().filter(|_| self.is_running(TO_GUEST)) else {
+            let (Some(memory), Some(pair)) = (&self.memory, self.pair_for(packet)) else {
                 self.counters.dropped_down += (packets.len() - sent) as u64;
                 return;
             };
             let mut header = [0; HEADER_BYTES_MAX];
             header[..HEADER_BYTES].copy_from_slice(&VirtioHeader::of(packet).emit());
             let parts = [packet.head, packet.body];
-            let ring = &mut self.queues[TO_GUEST].ring;
+            let ring = &mut self.pairs[pair][TO_GUEST].ring;
             match ring.put(&memory.mapped, header, header_bytes, parts, is_mergeable) {
                 Ok(Put::Done) => {
                     self.counters.packets_out += 1;
@@ -228,7 +277,7 @@ impl Device {
                 }
                 Ok(Put::NoBuffer | Put::TooLong) => self.counters.dropped_no_buffer += 1,
                 Err(_) => {
-                    self.break_ring(TO_GUEST);
+                    self.break_ring(pair, TO_GUEST);
                     self.counters.dropped_down += 1;
                 }
             }
@@ -237,28 +286,34 @@ impl Device {
 
     /// Notifies the driver of buffers that were returned to it, if it needs that.
     pub(super) fn notify(&mut self) {
-        for index in [TO_GUEST, FROM_GUEST] {
-            let Some(memory) = self.memory.as_ref().filter(|_| self.is_running(index)) else {
-                continue;
-            };
-            let Queue { ring, call, .. } = &mut self.queues[index];
-            match ring.needs_notification(&memory.mapped) {
+        let Some(memory) = &self.memory else {
+            return;
+        };
+        for queue in self.pairs.iter_mut().flatten().filter(|queue| queue.is_running()) {
+            match queue.ring.needs_notification(&memory.mapped) {
                 Ok(true) => {
-                    if let Some(call) = call {
+                    if let Some(call) = &queue.call {
                         // Fails only if a notification is pending, or if the guest is gone.
                         let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
                     }
                 }
                 Ok(false) => {}
-                Err(_) => self.break_ring(index),
+                Err(_) => {
+                    queue.ring.stop();
+                    self.counters.broken_rings += 1;
+                }
             }
         }
     }
 
-    fn break_ring(&mut self, index: usize) {
-        self.queues[index].ring.stop();
+    fn break_ring(&mut self, pair: usize, side: usize) {
+        self.pairs[pair][side].ring.stop();
         self.counters.broken_rings += 1;
     }
+}
+
+fn one_pair() -> Vec<[Queue; 2]> {
+    vec![Default::default()]
 }
 
 /// Parses virtio-net's header of a frame. `None` for a frame of an unsupported kind.

@@ -1,6 +1,7 @@
 //! Ports in the shared memory of guests: the back end of vhost-user for virtio-net.
 //!
-//! QEMU connects to the socket of a [`VhostUserPort`] and passes the guest's memory and two rings.
+//! QEMU connects to the socket of a [`VhostUserPort`] and passes the guest's memory and its rings: a
+//! pair for each queue of the NIC, one to the guest and one from it.
 //! Frames are then copied between the fabric and the guest's buffers, without a system call per
 //! frame and without a TAP. No privilege is needed.
 //!
@@ -17,18 +18,20 @@
 //! |---|---|
 //! | `memory` | the guest's memory, mapped |
 //! | `ring` | frames in the buffers of one virtqueue |
+//! | `steering` | the pair of rings that frames of a flow take to the guest |
 //! | `device` | features, memory and rings; frames through them |
 //! | `device/requests` | requests of the vhost-user protocol |
 //! | `port` | the socket, the thread, and the calls of a shell |
 //!
-//! **Not supported**: packed rings, more than one pair of queues, control queues (QEMU implements
-//! them), migration, an IOMMU in the guest.
+//! **Not supported**: packed rings, steering by a table of the driver (RSS), control queues (QEMU
+//! implements them), migration, an IOMMU in the guest.
 mod device;
 #[cfg(test)]
 mod driver;
 mod memory;
 mod port;
 mod ring;
+mod steering;
 
 pub use device::{Accepts, PortCounters};
 pub use port::VhostUserPort;

@@ -24,7 +24,7 @@ from pyroute2.netlink.rtnl.tcmsg import plugins as tc_plugins
 
 from hakaru.engine import contract
 from hakaru.errors import EnvironmentError_
-from hakaru.lab.build.napi import namespace_of_mapped_root, switch_polling_on
+from hakaru.lab.build.napi import namespace_of_mapped_root, switch_polling_on, switch_segmentation_off
 from hakaru.lab.build.xdp import redirect
 from hakaru.lab.plan import LabPlan, actions
 from hakaru.lab.plan.shape import SUPER_FRAME_MAX_BYTES
@@ -302,6 +302,11 @@ def _poll(namespaces: Namespaces, _: _Sockets, action: actions.Poll) -> None:
         switch_polling_on(action.interface, own_thread=action.own_thread)
 
 
+def _send_singly(namespaces: Namespaces, _: _Sockets, action: actions.SendSingly) -> None:
+    with namespaces.inside(action.node):
+        switch_segmentation_off(action.interface)
+
+
 def _redirect(namespaces: Namespaces, sockets: _Sockets, action: actions.Redirect) -> None:
     index, target = (sockets.index(action.node, name) for name in (action.interface, action.target))
     # The program's map looks up interfaces in the namespace of this thread.
@@ -425,6 +430,7 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
     actions.SetUp: _set_up,
     actions.SetDown: _set_down,
     actions.Poll: _poll,
+    actions.SendSingly: _send_singly,
     actions.Redirect: _redirect,
     actions.LimitPort: _limit_port,
     actions.SetMtu: _set_mtu,

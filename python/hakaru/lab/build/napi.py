@@ -3,7 +3,9 @@
 Without NAPI, a frame on a veth cable is received within the call that sends it, on the processor of
 the sender. With NAPI it waits in a ring of 256 frames, and with a thread the scheduler decides
 where the receiver runs. Generic receive offload switches NAPI on (drivers/net/veth.c, since Linux
-5.13); UDP datagrams are not merged by it unless that is asked for separately.
+5.13); UDP datagrams are not merged by it unless that is asked for separately. The other end of the
+cable uses the ring only if it segments no TCP (veth_skb_is_eligible_for_gro), because the kernel
+sees no gain in merging frames of a sender that hands over super-frames.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyroute2.ethtool.ioctl import IoctlEthtool
+from pyroute2.ethtool.ioctl import EthtoolFeaturesList, IoctlEthtool
 
 from hakaru.system_calls import MNT_DETACH, MS_NODEV, MS_NOEXEC, MS_NOSUID, mount, umount2
 
 _GRO = "rx-gro"
+_SEGMENTS = "tx-tcp"
+"""Start of the names of the features that segment TCP."""
 
 
 def switch_polling_on(interface: str, *, own_thread: bool) -> None:
@@ -29,17 +33,33 @@ def switch_polling_on(interface: str, *, own_thread: bool) -> None:
 
     Raises OSError if the kernel has no threads for it (before Linux 5.13).
     """
-    control = IoctlEthtool(interface)
-    try:
-        features = control.get_features()
+    with _features(interface) as features:
         features[_GRO] = True
-        control.set_features(features)
-    finally:
-        control.close()
     if not own_thread:
         return
     with sysfs() as folder:
         (folder / "class/net" / interface / "threaded").write_text("1")
+
+
+def switch_segmentation_off(interface: str) -> None:
+    """Let an interface of this thread's network namespace segment no TCP, so that the other end of
+    its cable can poll. Raises OSError if the interface does not exist.
+    """
+    with _features(interface) as features:
+        for name in [name for name, *_ in features if name.startswith(_SEGMENTS)]:
+            features[name] = False
+
+
+@contextlib.contextmanager
+def _features(interface: str) -> Iterator[EthtoolFeaturesList]:
+    """Features of an interface, which are set at the end of the block."""
+    control = IoctlEthtool(interface)
+    try:
+        features = control.get_features()
+        yield features
+        control.set_features(features)
+    finally:
+        control.close()
 
 
 def namespace_of_mapped_root() -> int:

@@ -68,8 +68,6 @@ class GuestDeviceSpec(MachineSpec):
                 f"only {format_size(facts.memory_bytes >> 20 << 20)} are available",
                 "use fewer guests, or a machine with more memory",
             )
-        if self.nic.model == "vhost-user" and self.nic.queues > 1:
-            return Refusal("a port of the fabric in a guest's memory has one pair of queues", "use `queues: 1`")
         return super().refusal(facts)
 
 

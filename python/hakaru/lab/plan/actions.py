@@ -88,12 +88,23 @@ class SetDown:
 @dataclass(frozen=True)
 class Poll:
     """Makes an interface receive by polling (NAPI), from a queue of 256 frames; with `own_thread`
-    in a kernel thread of its own.
+    in a kernel thread of its own. The other end of its cable must have `SendSingly` or an XDP
+    program, or its frames pass the queue by.
     """
 
     node: str
     interface: str
     own_thread: bool
+
+
+@dataclass(frozen=True)
+class SendSingly:
+    """Makes an interface hand over TCP segments instead of super-frames, so that the other end of
+    its cable can poll.
+    """
+
+    node: str
+    interface: str
 
 
 @dataclass(frozen=True)
@@ -200,7 +211,16 @@ class Unqueue:
 
 
 Structure = (
-    CreateNamespace | CreateBridge | CreateVeth | AddAddress | AddNeighbour | SetUp | Poll | Redirect | LimitPort
+    CreateNamespace
+    | CreateBridge
+    | CreateVeth
+    | AddAddress
+    | AddNeighbour
+    | SetUp
+    | Poll
+    | SendSingly
+    | Redirect
+    | LimitPort
 )
 Setting = SetMtu | SetRoute | SetSysctl | Shape | Impair
 Action = Structure | Setting | SetDown | Unqueue | UnsetRoute

@@ -31,6 +31,7 @@ from hakaru.lab.plan.actions import (
     LimitPort,
     Poll,
     Redirect,
+    SendSingly,
     SetMtu,
     SetRoute,
     Setting,
@@ -270,6 +271,7 @@ def device_structure(device: Device, mtu: int) -> Iterator[Structure]:
             yield _limited(device.node, port.name, device.port_rate_bits_per_s / 8, mtu)
         if has_threads or device.forwards == "xdp":
             yield Poll(device.node, port.name, has_threads)
+            yield SendSingly(device.tester, port.name)
         if device.forwards == "xdp":
             # An interface accepts redirected frames only if the other end of its cable polls.
             yield Poll(device.tester, port.name, own_thread=False)

@@ -11,19 +11,26 @@ use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut
 use vm_memory::GuestAddress;
 
 use super::super::memory::Memory;
-use super::{Device, EVENT_IDX, FROM_GUEST, Kick, OFFERED, Queue};
+use super::{Device, EVENT_IDX, FROM_GUEST, Kick, OFFERED, PAIRS_MAX, Queue};
 use crate::wait::Interest;
 
 impl Device {
     fn queue(&mut self, index: u32) -> Result<&mut Queue> {
-        let queue = self.queues.get_mut(index as usize);
-        queue.ok_or(Error::InvalidParam)
+        let (pair, side) = split(index);
+        if pair >= PAIRS_MAX {
+            return Err(Error::InvalidParam);
+        }
+        if pair >= self.pairs.len() {
+            self.pairs.resize_with(pair + 1, Default::default);
+        }
+        Ok(&mut self.pairs[pair][side])
     }
 
-    /// Starts a ring whose description is complete, and looks for frames in it.
-    fn start(&mut self, index: usize) -> Result<()> {
+    /// Starts a ring whose description is complete, and looks for frames in it. The ring exists.
+    fn start(&mut self, index: u32) -> Result<()> {
         let event_idx = self.has(EVENT_IDX);
-        let queue = &mut self.queues[index];
+        let (pair, side) = split(index);
+        let queue = &mut self.pairs[pair][side];
         let (Some(memory), Some(kick)) = (&self.memory, &queue.kick) else {
             return Ok(());
         };
@@ -34,6 +41,11 @@ impl Device {
         let _ = rustix::io::write(&kick.file, &1_u64.to_ne_bytes());
         Ok(())
     }
+}
+
+/// Returns the pair of a ring, and its side of the pair.
+fn split(index: u32) -> (usize, usize) {
+    (index as usize / 2, index as usize % 2)
 }
 
 /// Makes writes to a descriptor of the peer fail instead of block.
@@ -57,7 +69,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn reset_device(&mut self) -> Result<()> {
-        self.queues = Default::default();
+        self.forget_rings();
         Ok(())
     }
 
@@ -80,7 +92,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         _: Option<bool>,
     ) -> Result<Option<Vec<u64>>> {
         let memory = Memory::map(regions, files).map_err(Error::ReqHandlerError)?;
-        for queue in &mut self.queues {
+        for queue in self.pairs.iter_mut().flatten() {
             if queue.ring.is_ready() && !queue.ring.is_in(&memory.mapped) {
                 queue.ring.stop();
             }
@@ -134,7 +146,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         let (registrar, token) = (self.registrar.clone(), self.token);
         // Without a descriptor this side would have to poll the ring.
         let file = unblocked(file)?.ok_or(UNSUPPORTED)?;
-        let is_awaited = usize::from(index) == FROM_GUEST;
+        let is_awaited = split(index.into()).1 == FROM_GUEST;
         let queue = self.queue(index.into())?;
         queue.kick = None;
         if is_awaited {
@@ -161,7 +173,7 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
         // The library adds the one that it implements (REPLY_ACK).
-        Ok(VhostUserProtocolFeatures::empty())
+        Ok(VhostUserProtocolFeatures::MQ)
     }
 
     fn set_protocol_features(&mut self, _: u64) -> Result<()> {
@@ -169,13 +181,13 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn get_queue_num(&mut self) -> Result<u64> {
-        Ok(1)
+        Ok(PAIRS_MAX as u64)
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
         self.queue(index)?.is_disabled = !enable;
         if enable {
-            self.start(index as usize)?;
+            self.start(index)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use vhost::vhost_user::message::VhostUserProtocolFeatures;
 use vhost::vhost_user::{Frontend, VhostUserFrontend as _};
 use vhost::{VhostBackend as _, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::mmap::MmapRegion;
@@ -23,7 +24,10 @@ const DATA: u64 = 0x1_0000;
 const TOKEN: Token = Token(5);
 const CHECKSUM_AND_TCP: u64 = 1 << 1 | 1 << 7 | 1 << 8;
 const MERGEABLE_1_0: u64 = 1 << 15 | 1 << 32;
+const SEVERAL_PAIRS: u64 = 1 << 22;
 const PROTOCOL: u64 = 1 << 30;
+/// Rings of a guest with two pairs.
+const RINGS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The file of a guest's memory.
@@ -55,8 +59,8 @@ fn mapped(file: &File) -> GuestMemoryMmap {
 /// QEMU's side of a connection.
 struct Peer {
     frontend: Frontend,
-    kicks: [EventFd; 2],
-    calls: [EventFd; 2],
+    kicks: [EventFd; RINGS],
+    calls: [EventFd; RINGS],
 }
 
 impl Peer {
@@ -73,7 +77,7 @@ impl Peer {
 
     /// Uses a connection, and passes the memory.
     fn over(stream: UnixStream, features: u64, file: &File) -> Peer {
-        let frontend = Frontend::from_stream(stream, 2);
+        let frontend = Frontend::from_stream(stream, RINGS as u64);
         let offered = frontend.get_features().unwrap();
         assert_eq!(offered & features, features);
         frontend.set_owner().unwrap();
@@ -86,7 +90,7 @@ impl Peer {
             mmap_handle: file.as_raw_fd(),
         };
         frontend.set_mem_table(&[region]).unwrap();
-        let events = || [(); 2].map(|()| EventFd::new(EFD_NONBLOCK).unwrap());
+        let events = || [(); RINGS].map(|()| EventFd::new(EFD_NONBLOCK).unwrap());
         Peer {
             frontend,
             kicks: events(),
@@ -251,6 +255,88 @@ fn frames_pass_both_ways_and_a_second_guest_connects_after_the_first() {
     );
 }
 
+/// A frame of UDP over IPv4 with a source port.
+fn datagram(port: u8) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[12] = 8;
+    frame[14] = 0x45;
+    frame[23] = 17;
+    frame[35] = port;
+    frame
+}
+
+#[test]
+fn pairs_take_turns_and_each_flow_keeps_its_pair() {
+    const FLOWS: u8 = 16;
+    let reactor = Reactor::new().unwrap();
+    let name = format!("@hakaru-vhost-{}-pairs", std::process::id());
+    let port = VhostUserPort::listen(&name, &reactor, TOKEN).unwrap();
+    let file = memory_file(MEMORY_BYTES, SealFlags::SHRINK);
+    let memory = mapped(&file);
+    let mut drivers = [0, 1, 2, 3].map(|ring| Driver::new(&memory, ring * RING_BYTES));
+    let mut peer = Peer::connect(&name, MERGEABLE_1_0 | PROTOCOL | SEVERAL_PAIRS, &file);
+    let offered = peer.frontend.get_protocol_features().unwrap();
+    assert!(offered.contains(VhostUserProtocolFeatures::MQ));
+    peer.frontend.set_protocol_features(offered).unwrap();
+    assert_eq!(peer.frontend.get_queue_num().unwrap(), 64);
+    for (index, driver) in drivers.iter().enumerate() {
+        peer.start(index, driver);
+    }
+    wait_for(&port, |counters| counters.is_up);
+    // An answer shows that the requests before it were carried out.
+    peer.frontend.get_features().unwrap();
+
+    // From the guest: two frames in each of the rings 1 and 3.
+    for (ring, mark) in [(1, 10), (3, 30)] {
+        for number in 0..2 {
+            let at = DATA + 0x1000 * ring as u64 + 0x100 * number;
+            let frame = [&[0; 12][..], &[mark + number as u8; 60]].concat();
+            drivers[ring].write(at, &frame);
+            drivers[ring].describe(number as u16, [at, 72], 0, 0);
+            drivers[ring].offer(number as u16);
+        }
+    }
+    let mut inbox = Inbox::default();
+    let mut marks = Vec::new();
+    while let Some(received) = port.receive(&mut inbox) {
+        marks.push(received.unwrap().bytes[0]);
+    }
+    marks.iter().zip(&marks[1..]).for_each(|(one, next)| assert_ne!(one / 10, next / 10));
+    marks.sort_unstable();
+    assert_eq!(marks, [10, 11, 30, 31]);
+    port.finish_receiving();
+    for ring in [1, 3] {
+        assert_eq!(peer.calls[ring].read().unwrap(), 1);
+    }
+
+    // To the guest: each flow twice, with room for one frame at a time in each ring.
+    for ring in [0, 2] {
+        drivers[ring].describe(0, [DATA + 0x1000 * ring as u64, 256], WRITE, 0);
+        drivers[ring].offer(0);
+    }
+    let mut rings = Vec::new();
+    for flow in (0..FLOWS).chain(0..FLOWS) {
+        port.send(&[outgoing(&datagram(flow), &[], Offload::default())]);
+        let used = [0, 2].map(|ring| drivers[ring].used().len());
+        assert!(used == [1, 0] || used == [0, 1], "{used:?}");
+        let ring = 2 * used[1];
+        drivers[ring].offer(0);
+        rings.push(ring);
+    }
+    let (first, again) = rings.split_at(FLOWS.into());
+    assert_eq!(first, again);
+    assert!(first.contains(&0) && first.contains(&2), "{first:?}");
+
+    // Without its second pair, the guest gets all frames through the first one.
+    peer.frontend.set_vring_enable(2, false).unwrap();
+    peer.frontend.get_features().unwrap();
+    for flow in 0..FLOWS {
+        port.send(&[outgoing(&datagram(flow), &[], Offload::default())]);
+    }
+    assert!(drivers[2].used().is_empty());
+    assert_eq!(port.counters().dropped_down, 0);
+}
+
 #[test]
 fn a_ring_that_the_driver_breaks_is_stopped_until_it_is_started_again() {
     let reactor = Reactor::new().unwrap();
@@ -384,7 +470,7 @@ fn a_ring_that_does_not_exist_and_a_state_that_does_not_end_the_connection() {
     let reactor = Reactor::new().unwrap();
     let socket = socket_of("early-wrong");
     let port = VhostUserPort::listen(&socket, &reactor, TOKEN).unwrap();
-    for (refused, (index, state)) in [(2, 1), (0, 2)].into_iter().enumerate() {
+    for (refused, (index, state)) in [(128, 1), (0, 2)].into_iter().enumerate() {
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(&enable_ring(9, index, state)).unwrap();
