@@ -56,7 +56,8 @@ def test_guest_forwards_through_ports_in_its_memory_and_may_be_killed(image: Ima
         assert counters["lost_unknown"] == counters["broken_rings"] == counters["refused_requests"] == 0, port
     assert result["counters"]["interface/port-0"]["connections"] == 2
     if queues > 1:
-        # Names are those of Linux: `virtio0-input.1`. Only the first port receives meanwhile.
+        # Names are those of Linux: `virtio0-input.1`.
         busy = {queue for queue, interrupts in result["interrupts"].items() if interrupts}
-        assert {queue.partition(".")[2] for queue in busy} == {str(queue) for queue in range(queues)}
+        nics = {queue.partition(".")[0] for queue in busy}
+        assert any(busy >= {f"{nic}.{queue}" for queue in range(queues)} for nic in nics), busy
     assert result["remaining"] == [], "no socket remains"

@@ -51,7 +51,7 @@ nc {SOURCE} 8001 </tmp/file
 
 # Names of the receive queues, and the interrupts of each so far, on all processors.
 _INTERRUPTS = """
-grep -E 'virtio[0-9]+-input' /proc/interrupts |
+grep -E 'virtio[0-9]+-input\.' /proc/interrupts |
     awk '{n = 0; for (i = 2; i <= NF; i++) if ($i ~ /^[0-9]+$/) n += $i; print $NF, n}'
 """
 
@@ -103,6 +103,15 @@ class Counters:
             await self._changed.wait_for(lambda: self._newest.get(f"interface/{port}", {}).get(name, -1) >= least)
             return self._newest
 
+    async def settled(self, port: str, name: str) -> float:
+        """Wait for two samples with the same value of a counter, and return it."""
+        async with asyncio.timeout(TIMEOUT_S), self._changed:
+            values: list[float] = []
+            while len(values) < 2 or values[-1] != values[-2]:
+                await self._changed.wait()
+                values.append(self._newest[f"interface/{port}"][name])
+            return values[-1]
+
     async def wait_until_down(self, port: str) -> dict[str, dict[str, float]]:
         """Wait until no guest is connected to a port."""
         async with asyncio.timeout(TIMEOUT_S), self._changed:
@@ -126,15 +135,15 @@ async def send_and_receive(mac: str) -> list[dict[str, Any]]:
 
 
 async def spread_flows(guest: Guest, mac: str, counters: Counters) -> dict[str, int]:
-    """Send a frame of each of many flows. Returns the interrupts of each receive queue then."""
+    """Send a frame of each of many flows. Returns each receive queue's interrupts meanwhile."""
     loop = asyncio.get_running_loop()
 
     async def interrupts() -> dict[str, int]:
         lines = (await guest.run(_INTERRUPTS)).split("\n")
         return {name: int(count) for name, count in (line.split() for line in lines if line)}
 
+    passed = await counters.settled("port-0", "to_guest")
     before = await interrupts()
-    passed = (await counters.wait_for("port-0", "to_guest", 0))["interface/port-0"]["to_guest"]
     with await opened("side-0") as sender:
         for flow in range(FLOWS):
             await loop.sock_sendall(sender, frame_to(mac, flow, port=4000 + flow))

@@ -142,7 +142,7 @@ def _impossible_sizes(nic: Nic, facts: Facts, cpus: int) -> Refusal | None:
     if nic.queues > 1 and vectors_of(nic, facts) == 0:
         return Refusal(
             f"`{nic.model}` needs `vectors=0` on this QEMU without KVM, so it has one interrupt and one pair of queues",
-            "use `queues: 1`, or a machine with KVM",
+            "use `queues: 1`, QEMU 10.0 or newer, or a machine with KVM",
         )
     if nic.queues > cpus:
         return Refusal(

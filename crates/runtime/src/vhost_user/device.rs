@@ -8,7 +8,7 @@ use super::memory::Memory;
 use super::ring::{HEADER_BYTES_MAX, Put, Ring, Taken};
 use super::steering::flow_hash;
 use crate::packet::virtio::{HEADER_BYTES, VirtioHeader};
-use crate::packet::{Inbox, LossCause, Outgoing, Received};
+use crate::packet::{BATCH, Inbox, LossCause, Outgoing, Received};
 use crate::wait::{Registrar, Token, clock};
 
 mod requests;
@@ -18,7 +18,7 @@ const TO_GUEST: usize = 0;
 /// Ring of a pair for the frames from the guest.
 const FROM_GUEST: usize = 1;
 /// Most pairs of rings that a guest may use.
-pub(super) const PAIRS_MAX: usize = 64;
+const PAIRS_MAX: usize = 64;
 
 // Bits of virtio's features (virtio 1.2, sections 5.1.3 and 6).
 const CHECKSUM: u64 = 1 << 0;
@@ -94,14 +94,16 @@ struct Queue {
     ring: Ring,
     kick: Option<Kick>,
     call: Option<File>,
-    /// Rings begin enabled, as the protocol says for a peer that does not acknowledge `PROTOCOL`.
-    /// QEMU, which does, enables those of a NIC first.
-    is_disabled: bool,
+    /// Last request of the peer to enable or disable the ring. `None`: none yet. Then only the rings
+    /// of a peer that does not acknowledge `PROTOCOL` are enabled.
+    is_enabled: Option<bool>,
 }
 
 impl Queue {
-    fn is_running(&self) -> bool {
-        !self.is_disabled && self.kick.is_some() && self.ring.is_ready()
+    /// `features`: those that the peer acknowledged.
+    fn is_running(&self, features: u64) -> bool {
+        let is_enabled = self.is_enabled.unwrap_or(features & PROTOCOL == 0);
+        is_enabled && self.kick.is_some() && self.ring.is_ready()
     }
 }
 
@@ -130,8 +132,9 @@ pub(super) struct Device {
     memory: Option<Memory>,
     /// Pairs that QEMU has mentioned so far, at least one.
     pairs: Vec<[Queue; 2]>,
-    /// Pair that is asked for a frame next.
+    /// Pair that is asked for a frame next, and the frames that it gave in a row.
     turn: usize,
+    taken: usize,
     pub(super) counters: PortCounters,
 }
 
@@ -145,6 +148,7 @@ impl Device {
             memory: None,
             pairs: one_pair(),
             turn: 0,
+            taken: 0,
             counters: PortCounters::default(),
         }
     }
@@ -159,6 +163,7 @@ impl Device {
     fn forget_rings(&mut self) {
         self.pairs = one_pair();
         self.turn = 0;
+        self.taken = 0;
     }
 
     fn has(&self, features: u64) -> bool {
@@ -176,7 +181,7 @@ impl Device {
 
     /// Returns whether a ring runs.
     fn is_running(&self, pair: usize, side: usize) -> bool {
-        self.pairs[pair][side].is_running()
+        self.pairs[pair][side].is_running(self.features)
     }
 
     /// Returns whether both rings of the first pair run.
@@ -184,16 +189,14 @@ impl Device {
         self.is_running(0, TO_GUEST) && self.is_running(0, FROM_GUEST)
     }
 
-    /// Returns the pair that takes a frame to the guest. All frames of a flow take the same pair, so
-    /// they stay in order. `None` if no ring to the guest runs.
+    /// Returns the pair that takes a frame to the guest. `None` if no ring to the guest runs.
     fn pair_for(&self, packet: &Outgoing<'_>) -> Option<usize> {
-        // A driver uses the first pairs: as many as it has processors.
-        let running = self.pairs.iter().take_while(|pair| pair[TO_GUEST].is_running());
-        match running.count() {
+        let running = || (0..self.pairs.len()).filter(|pair| self.is_running(*pair, TO_GUEST));
+        match running().count() {
             0 => None,
-            1 => Some(0),
+            1 => running().next(),
             // The remainder is less than the number of pairs.
-            pairs => Some((flow_hash(packet) % pairs as u64) as usize),
+            count => running().nth((flow_hash(packet) % count as u64) as usize),
         }
     }
 
@@ -207,15 +210,18 @@ impl Device {
     }
 
     /// Returns the next frame from the guest, if there is one, or the reason why it was lost. Pairs
-    /// take turns.
+    /// take turns of at most [`BATCH`] frames, because looking into an empty ring takes time.
     pub(super) fn receive(&mut self, inbox: &mut Inbox) -> Option<Result<Received, LossCause>> {
-        for _ in 0..self.pairs.len() {
-            let pair = self.turn;
-            self.turn = (pair + 1) % self.pairs.len();
-            let received = self.receive_from(pair, inbox);
-            if received.is_some() {
-                return received;
+        for _ in 0..=self.pairs.len() {
+            if self.taken < BATCH {
+                let received = self.receive_from(self.turn, inbox);
+                if received.is_some() {
+                    self.taken += 1;
+                    return received;
+                }
             }
+            self.turn = (self.turn + 1) % self.pairs.len();
+            self.taken = 0;
         }
         None
     }
@@ -289,7 +295,9 @@ impl Device {
         let Some(memory) = &self.memory else {
             return;
         };
-        for queue in self.pairs.iter_mut().flatten().filter(|queue| queue.is_running()) {
+        let features = self.features;
+        let queues = self.pairs.iter_mut().flatten();
+        for queue in queues.filter(|queue| queue.is_running(features)) {
             match queue.ring.needs_notification(&memory.mapped) {
                 Ok(true) => {
                     if let Some(call) = &queue.call {

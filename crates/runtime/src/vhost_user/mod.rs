@@ -1,7 +1,7 @@
 //! Ports in the shared memory of guests: the back end of vhost-user for virtio-net.
 //!
-//! QEMU connects to the socket of a [`VhostUserPort`] and passes the guest's memory and its rings: a
-//! pair for each queue of the NIC, one to the guest and one from it.
+//! QEMU connects to the socket of a [`VhostUserPort`] and passes the guest's memory and its rings, in
+//! pairs: one to the guest and one from it.
 //! Frames are then copied between the fabric and the guest's buffers, without a system call per
 //! frame and without a TAP. No privilege is needed.
 //!
@@ -23,8 +23,9 @@
 //! | `device/requests` | requests of the vhost-user protocol |
 //! | `port` | the socket, the thread, and the calls of a shell |
 //!
-//! **Not supported**: packed rings, steering by a table of the driver (RSS), control queues (QEMU
-//! implements them), migration, an IOMMU in the guest.
+//! **Not supported**: packed rings, steering by a table of the driver (RSS) or by the pair on which
+//! the driver sent frames of a flow, control queues (QEMU implements them), migration, an IOMMU in the
+//! guest.
 mod device;
 #[cfg(test)]
 mod driver;

@@ -181,11 +181,12 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn get_queue_num(&mut self) -> Result<u64> {
+        // QEMU compares this with the number of pairs, although the protocol speaks of queues.
         Ok(PAIRS_MAX as u64)
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        self.queue(index)?.is_disabled = !enable;
+        self.queue(index)?.is_enabled = Some(enable);
         if enable {
             self.start(index)?;
         }

@@ -13,7 +13,7 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::*;
-use crate::packet::{Cut, Offload};
+use crate::packet::{BATCH, Cut, Offload};
 use crate::vhost_user::driver::{Driver, RING_BYTES, SIZE, WRITE};
 use crate::wait::{Events, clock};
 
@@ -96,6 +96,15 @@ impl Peer {
             kicks: events(),
             calls: events(),
         }
+    }
+
+    /// Enables rings, as a peer must that acknowledged the features of the protocol.
+    fn enable(&mut self, rings: std::ops::Range<usize>) {
+        for ring in rings {
+            self.frontend.set_vring_enable(ring, true).unwrap();
+        }
+        // An answer shows that the requests before it were carried out.
+        self.frontend.get_features().unwrap();
     }
 
     /// Starts a ring, whose driver has its memory at `index * RING_BYTES`.
@@ -266,7 +275,7 @@ fn datagram(port: u8) -> [u8; 60] {
 }
 
 #[test]
-fn pairs_take_turns_and_each_flow_keeps_its_pair() {
+fn frames_pass_through_all_pairs_and_each_flow_keeps_its_pair() {
     const FLOWS: u8 = 16;
     let reactor = Reactor::new().unwrap();
     let name = format!("@hakaru-vhost-{}-pairs", std::process::id());
@@ -282,9 +291,29 @@ fn pairs_take_turns_and_each_flow_keeps_its_pair() {
     for (index, driver) in drivers.iter().enumerate() {
         peer.start(index, driver);
     }
-    wait_for(&port, |counters| counters.is_up);
-    // An answer shows that the requests before it were carried out.
     peer.frontend.get_features().unwrap();
+    assert!(!port.counters().is_up);
+    peer.enable(0..RINGS);
+    assert!(port.counters().is_up);
+
+    // The guest's notification of a frame in the second pair wakes this side.
+    let mut events = Events::with_capacity(8);
+    let mut inbox = Inbox::default();
+    loop {
+        reactor.wait(&mut events, Some(clock::now())).unwrap();
+        if events.iter().next().is_none() {
+            break;
+        }
+    }
+    assert!(port.receive(&mut inbox).is_none());
+    peer.kicks[3].write(1).unwrap();
+    let patience = Some(clock::now() + PATIENCE);
+    reactor.wait(&mut events, patience).unwrap();
+    assert!(
+        events
+            .iter()
+            .any(|event| event.token == TOKEN && event.readable)
+    );
 
     // From the guest: two frames in each of the rings 1 and 3.
     for (ring, mark) in [(1, 10), (3, 30)] {
@@ -296,12 +325,10 @@ fn pairs_take_turns_and_each_flow_keeps_its_pair() {
             drivers[ring].offer(number as u16);
         }
     }
-    let mut inbox = Inbox::default();
     let mut marks = Vec::new();
     while let Some(received) = port.receive(&mut inbox) {
         marks.push(received.unwrap().bytes[0]);
     }
-    marks.iter().zip(&marks[1..]).for_each(|(one, next)| assert_ne!(one / 10, next / 10));
     marks.sort_unstable();
     assert_eq!(marks, [10, 11, 30, 31]);
     port.finish_receiving();
@@ -327,14 +354,60 @@ fn pairs_take_turns_and_each_flow_keeps_its_pair() {
     assert_eq!(first, again);
     assert!(first.contains(&0) && first.contains(&2), "{first:?}");
 
-    // Without its second pair, the guest gets all frames through the first one.
-    peer.frontend.set_vring_enable(2, false).unwrap();
-    peer.frontend.get_features().unwrap();
-    for flow in 0..FLOWS {
-        port.send(&[outgoing(&datagram(flow), &[], Offload::default())]);
+    assert_eq!(port.counters().packets_out, 2 * u64::from(FLOWS));
+    assert_eq!(
+        peer.calls[2].read().unwrap(),
+        rings.iter().filter(|ring| **ring == 2).count() as u64
+    );
+
+    // Without one of the pairs, the guest gets all frames through the other one.
+    for (stopped, other) in [(2, 0), (0, 2)] {
+        peer.frontend.set_vring_enable(stopped, false).unwrap();
+        peer.frontend.set_vring_enable(other, true).unwrap();
+        peer.frontend.get_features().unwrap();
+        port.send(&[outgoing(&datagram(1), &[], Offload::default())]);
+        assert_eq!(
+            [drivers[stopped].used().len(), drivers[other].used().len()],
+            [0, 1]
+        );
+        drivers[other].offer(0);
     }
-    assert!(drivers[2].used().is_empty());
     assert_eq!(port.counters().dropped_down, 0);
+}
+
+#[test]
+fn a_pair_gives_a_batch_of_frames_before_it_is_the_turn_of_the_next_one() {
+    let reactor = Reactor::new().unwrap();
+    let name = format!("@hakaru-vhost-{}-turns", std::process::id());
+    let port = VhostUserPort::listen(&name, &reactor, TOKEN).unwrap();
+    let file = memory_file(MEMORY_BYTES, SealFlags::SHRINK);
+    let memory = mapped(&file);
+    let mut drivers = [0, 1, 2, 3].map(|ring| Driver::new(&memory, ring * RING_BYTES));
+    let peer = Peer::connect(&name, MERGEABLE_1_0 | SEVERAL_PAIRS, &file);
+    for (index, driver) in drivers.iter().enumerate() {
+        peer.start(index, driver);
+    }
+    peer.frontend.get_features().unwrap();
+    for (ring, mark) in [(1, 1), (3, 3)] {
+        let at = DATA + 0x1000 * ring as u64;
+        drivers[ring].write(at, &[&[0; 12][..], &[mark; 60]].concat());
+        drivers[ring].describe(0, [at, 72], 0, 0);
+        drivers[ring].offer(0);
+    }
+    let mut inbox = Inbox::default();
+    let mut marks = Vec::new();
+    while marks.len() < 3 * BATCH {
+        let mark = port.receive(&mut inbox).unwrap().unwrap().bytes[0];
+        // The driver sends the same frame again.
+        drivers[usize::from(mark)].offer(0);
+        marks.push(mark);
+    }
+    let first = marks[0];
+    assert_eq!(marks.iter().position(|mark| *mark != first), Some(BATCH));
+    assert_eq!(
+        marks.iter().rposition(|mark| *mark != first),
+        Some(2 * BATCH - 1)
+    );
 }
 
 #[test]
@@ -345,11 +418,12 @@ fn a_ring_that_the_driver_breaks_is_stopped_until_it_is_started_again() {
     let file = memory_file(MEMORY_BYTES, SealFlags::SHRINK);
     let memory = mapped(&file);
     let mut drivers = [0, RING_BYTES].map(|base| Driver::new(&memory, base));
-    let peer = Peer::connect(&name, MERGEABLE_1_0 | PROTOCOL, &file);
+    let mut peer = Peer::connect(&name, MERGEABLE_1_0 | PROTOCOL, &file);
     let mut inbox = Inbox::default();
     for (index, driver) in drivers.iter().enumerate() {
         peer.start(index, driver);
     }
+    peer.enable(0..2);
     wait_for(&port, |counters| counters.is_up);
     drivers[1].set_available(SIZE + 1);
     assert!(port.receive(&mut inbox).is_none());
@@ -460,8 +534,8 @@ fn a_ring_may_be_disabled_before_the_features_are_acknowledged() {
     // An answer shows that the requests before it were carried out.
     peer.frontend.get_features().unwrap();
     assert!(!port.counters().is_up);
-    peer.frontend.set_vring_enable(0, true).unwrap();
-    wait_for(&port, |counters| counters.is_up);
+    peer.enable(0..2);
+    assert!(port.counters().is_up);
     assert_eq!(port.counters().refused_requests, 0);
 }
 
@@ -470,7 +544,7 @@ fn a_ring_that_does_not_exist_and_a_state_that_does_not_end_the_connection() {
     let reactor = Reactor::new().unwrap();
     let socket = socket_of("early-wrong");
     let port = VhostUserPort::listen(&socket, &reactor, TOKEN).unwrap();
-    for (refused, (index, state)) in [(128, 1), (0, 2)].into_iter().enumerate() {
+    for (refused, (index, state)) in [(128, 1), (127, 2)].into_iter().enumerate() {
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(&enable_ring(9, index, state)).unwrap();
