@@ -50,7 +50,7 @@ nc {SOURCE} 8001 </tmp/file
 
 
 # Names of the receive queues, and the interrupts of each so far, on all processors.
-_INTERRUPTS = """
+_INTERRUPTS = r"""
 grep -E 'virtio[0-9]+-input\.' /proc/interrupts |
     awk '{n = 0; for (i = 2; i <= NF; i++) if ($i ~ /^[0-9]+$/) n += $i; print $NF, n}'
 """
