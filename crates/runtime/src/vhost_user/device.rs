@@ -212,18 +212,23 @@ impl Device {
     /// Returns the next frame from the guest, if there is one, or the reason why it was lost. Pairs
     /// take turns of at most [`BATCH`] frames, because looking into an empty ring takes time.
     pub(super) fn receive(&mut self, inbox: &mut Inbox) -> Option<Result<Received, LossCause>> {
-        for _ in 0..=self.pairs.len() {
-            if self.taken < BATCH {
-                let received = self.receive_from(self.turn, inbox);
-                if received.is_some() {
-                    self.taken += 1;
-                    return received;
-                }
+        if self.taken >= BATCH {
+            self.pass_turn();
+        }
+        for _ in 0..self.pairs.len() {
+            let received = self.receive_from(self.turn, inbox);
+            if received.is_some() {
+                self.taken += 1;
+                return received;
             }
-            self.turn = (self.turn + 1) % self.pairs.len();
-            self.taken = 0;
+            self.pass_turn();
         }
         None
+    }
+
+    fn pass_turn(&mut self) {
+        self.turn = (self.turn + 1) % self.pairs.len();
+        self.taken = 0;
     }
 
     fn receive_from(

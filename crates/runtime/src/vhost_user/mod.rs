@@ -1,9 +1,9 @@
 //! Ports in the shared memory of guests: the back end of vhost-user for virtio-net.
 //!
-//! QEMU connects to the socket of a [`VhostUserPort`] and passes the guest's memory and its rings, in
-//! pairs: one to the guest and one from it.
-//! Frames are then copied between the fabric and the guest's buffers, without a system call per
-//! frame and without a TAP. No privilege is needed.
+//! QEMU connects to the socket of a [`VhostUserPort`] and passes the guest's memory and its rings,
+//! which are in pairs: one to the guest and one from it. Frames are then copied between the fabric
+//! and the guest's buffers, without a system call per frame and without a TAP. No privilege is
+//! needed.
 //!
 //! A thread per port answers QEMU's requests, which arrive when the guest's driver starts or stops
 //! and otherwise never. It shares the device with the thread that moves frames, under a lock that

@@ -88,8 +88,8 @@ class SetDown:
 @dataclass(frozen=True)
 class Poll:
     """Makes an interface receive by polling (NAPI), from a queue of 256 frames; with `own_thread`
-    in a kernel thread of its own. The other end of its cable must have `SendSingly` or an XDP
-    program, or its frames pass the queue by.
+    in a kernel thread of its own. Frames of the other end of its cable pass the queue by unless
+    that end has `SendSingly`. Redirected frames always wait in it.
     """
 
     node: str

@@ -62,8 +62,7 @@ def _warm_up(repetition: Repetition, setup: Setup) -> Iterator[Caveat]:
     does so for every copy that is too short for the warm-up of the study, which is no fault.
     """
     taken_s = metrics.warmup_taken_s(repetition)
-    measured_s = (repetition.window[1] - repetition.window[0]) / 1e9
-    fits_others = setup.warmup_s <= (taken_s + measured_s) / 2
+    fits_others = setup.warmup_s <= (taken_s + metrics.measured_s(repetition)) / 2
     if fits_others and taken_s < WARMUP_SHARE * setup.warmup_s:
         yield Caveat("warmup_cut", {"asked_s": setup.warmup_s, "taken_s": taken_s, "done_s": 2 * taken_s})
 

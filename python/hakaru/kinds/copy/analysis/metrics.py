@@ -88,19 +88,19 @@ def jobs(repetition: Repetition, *, warms_up: bool) -> dict[str, tuple[float, fl
 def warmup_taken_s(repetition: Repetition) -> float:
     """Time from the start of the copy to that of the measuring phase, seconds; 0 without a job."""
     # The slowest job ends with the measuring phase.
-    measured_s = _measured_s(repetition)
-    return max((seconds for _, seconds in _whole_jobs(repetition).values()), default=measured_s) - measured_s
+    whole = [seconds for _, seconds in _whole_jobs(repetition).values()]
+    return max(whole) - measured_s(repetition) if whole else 0.0
 
 
-def _measured_s(repetition: Repetition) -> float:
+def measured_s(repetition: Repetition) -> float:
+    """Time of the measuring phase, seconds."""
     return (repetition.window[1] - repetition.window[0]) / 1e9
 
 
 def _whole_jobs(repetition: Repetition) -> dict[str, tuple[float, float]]:
     """Job → bytes copied, seconds taken, both from the start of the copy."""
-    measured_s = _measured_s(repetition)
     return {
-        (job := name.removeprefix("bytes/")): (octets, values.get(f"seconds/{job}") or measured_s)
+        (job := name.removeprefix("bytes/")): (octets, values.get(f"seconds/{job}") or measured_s(repetition))
         for values in _values(repetition)
         for name, octets in values.items()
         if name.startswith("bytes/")
