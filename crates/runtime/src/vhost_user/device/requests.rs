@@ -181,7 +181,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn get_queue_num(&mut self) -> Result<u64> {
-        // QEMU compares this with the number of pairs, although the protocol speaks of queues.
+        // QEMU compares this with the number of pairs. The protocol calls it the number of queues.
         Ok(PAIRS_MAX as u64)
     }
 
