@@ -22,6 +22,9 @@ use crate::tally::Tally;
 
 /// Maximum number of commands in flight tracked per connection; further commands are only counted.
 const COMMANDS_MAX: usize = 1 << 16;
+/// Maximum number of ended commands that wait for a confirmation. Beyond it, those without one are
+/// counted as not whole.
+const ENDED_MAX: usize = 1 << 12;
 /// Maximum number of bytes of sense data examined, including the length field before them.
 const SENSE_BYTES_MAX: usize = 2 + 252;
 
@@ -48,8 +51,9 @@ pub(crate) struct Session {
     phase: LoginPhase,
     numbers: Numbers,
     commands: BTreeMap<Itt, Command>,
-    /// Commands that ended by a header that was assumed. Each is kept until its tag is reused. A
-    /// PDU for it before then shows that the assumption was wrong.
+    /// Commands that ended by a header that was assumed. Each is kept until later headers confirm
+    /// the assumption, or its tag is reused. A PDU for it before then shows that the assumption was
+    /// wrong.
     ended: BTreeMap<Itt, Command>,
     /// Number of assumed statuses from the target that no later header has confirmed.
     assumed_statuses: u32,
@@ -235,6 +239,12 @@ impl Session {
                 command.whole &= assumption_holds;
             }
         }
+        let is_confirmed = |command: &Command| command.unconfirmed == [false; 2];
+        let confirmed = self.ended.iter().filter(|(_, each)| is_confirmed(each));
+        let confirmed: Vec<Itt> = confirmed.map(|(itt, _)| *itt).collect();
+        for command in confirmed.iter().filter_map(|itt| self.ended.remove(itt)) {
+            self.tally.end_command(command);
+        }
     }
 
     /// Handles the header of a PDU. `assumed`: the header was not seen.
@@ -331,6 +341,12 @@ impl Session {
         }
     }
 
+    fn count_assumed_ends(&mut self) {
+        for command in std::mem::take(&mut self.ended).into_values() {
+            self.count_assumed_end(command);
+        }
+    }
+
     fn count_assumed_end(&mut self, mut command: Command) {
         command.whole &= command.unconfirmed == [false; 2];
         self.tally.end_command(command);
@@ -424,6 +440,9 @@ impl Session {
             self.tally.count_status(ending.status, sense);
         }
         if command.assumed {
+            if self.ended.len() >= ENDED_MAX {
+                self.count_assumed_ends();
+            }
             self.ended.insert(itt, command);
         } else {
             self.tally.end_command(command);
@@ -455,9 +474,7 @@ impl Session {
 
     /// Handles the end of the capture.
     pub(crate) fn finish(&mut self) {
-        for command in std::mem::take(&mut self.ended).into_values() {
-            self.count_assumed_end(command);
-        }
+        self.count_assumed_ends();
         self.tally.commands_unfinished += self.commands.len() as u64;
         self.commands.clear();
         self.tally.finish();

@@ -192,6 +192,32 @@ fn headers_that_the_snap_length_cut_are_assumed_within_a_burst_and_counted() {
 }
 
 #[test]
+fn commands_of_a_long_cut_capture_are_counted_once() {
+    // More commands than wait for a confirmation at a time, with tags that are never used again.
+    const READS: u32 = 6000;
+    for responses in [true, false] {
+        let mut talk = Talk::new(3260);
+        talk.segment_bytes = 60_000;
+        talk.log_in(KEYS, (false, false));
+        for itt in 0..READS {
+            // Most statuses are in the last Data-In, behind the cut.
+            talk.read(100 + itt, 20_000, !responses || itt % 8 < 7);
+        }
+        let mut packets = talk.snapped(40 + 128);
+        packets[..8].clone_from_slice(&talk.packets[..8]);
+        let report = dissect(&packets);
+        let session = only_session(&report);
+        assert!(session.assumed_pdus >= u64::from(READS), "{session:#?}");
+        assert_eq!(session.commands, u64::from(READS));
+        let untimed = session.commands_not_whole
+            + session.commands_unfinished
+            + session.commands_without_response;
+        assert_eq!(session.reads.commands + untimed, session.commands);
+        assert!(session.reads.commands > 0, "{session:#?}");
+    }
+}
+
+#[test]
 fn a_hole_that_the_peer_acknowledged_costs_only_the_commands_around_it() {
     let talk = conversation(3260, (false, false), 1448);
     for lost in 12..talk.packets.len() {
