@@ -215,11 +215,9 @@ impl EgressQueue {
         rng: &mut Pcg64,
     ) -> Decision {
         let length = self.bytes;
-        if length + frame.bytes() > room.limit_bytes(self.limit_bytes, length) {
-            return Decision::NoRoom;
-        }
+        let fits = length + frame.bytes() <= room.limit_bytes(self.limit_bytes, length);
         let capable = frame.packet.allows_marks();
-        match self.discipline {
+        let decision = match self.discipline {
             Discipline::TailDrop => Decision::Taken { marked: false },
             Discipline::Mark { above_bytes } => Decision::Taken {
                 marked: capable && length > above_bytes,
@@ -246,6 +244,11 @@ impl EgressQueue {
                     (true, false) => Decision::Early,
                 }
             }
+        };
+        // RED has counted this frame in its average, whether or not there is room for it.
+        match decision {
+            Decision::Taken { .. } if !fits => Decision::NoRoom,
+            decision => decision,
         }
     }
 

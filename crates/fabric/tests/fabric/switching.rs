@@ -284,6 +284,33 @@ fn early_detection_drops_or_marks_before_the_queue_is_full() {
 }
 
 #[test]
+fn early_detection_averages_frames_that_find_the_queue_full() {
+    let mut config = star(2, GIGABIT, 1 << 20);
+    config.links[1].b_to_a.queue = Queue {
+        discipline: Discipline::Red {
+            min_bytes: 20_000,
+            max_bytes: 60_000,
+            percent: 10.0,
+            weight: 0.02,
+            ecn: false,
+        },
+        // Little more than the upper bound of the average.
+        ..queue(64_000)
+    };
+    let mut fabric = Fabric::new(&config).unwrap();
+    introduce(&mut fabric, 2);
+    for n in 0..8_u64 {
+        fabric.handle_frame(Time((1 << 20) + n), 0, tcp(1, 2, 44 * SEGMENT_BYTES));
+    }
+    run(&mut fabric, 2);
+    let down = counters(&mut fabric, "2/b-a");
+    // The average passes the upper bound after about 140 frames of a full queue. All later ones are
+    // dropped early.
+    assert!(down.drops.early > 100, "{down:?}");
+    assert_conserved(&mut fabric);
+}
+
+#[test]
 fn vlans_are_isolated_and_trunks_carry_them() {
     let mut config = star(2, GIGABIT, 512 << 10);
     config.switches.push(switch("t"));
