@@ -339,6 +339,37 @@ fn silent_target_is_pinged_and_lost_if_it_stays_silent() {
 }
 
 #[test]
+fn data_before_the_answer_to_a_ping_postpone_it() {
+    let mut peer = logged_in();
+    peer.pass(Duration::from_secs(5));
+    assert!(Peer::is_opcode(&peer.take(), Opcode::NopOut));
+    // The answer is queued behind other PDUs, of which one arrives every so often.
+    for _ in 0..4 {
+        peer.pass(TIMEOUT * 3 / 4);
+        assert!(peer.session.poll_event().is_none());
+        let numbers = peer.numbers();
+        let other = NopIn {
+            itt: Itt::RESERVED,
+            ttt: Ttt::RESERVED,
+            numbers,
+            ..NopIn::default()
+        };
+        peer.send(|out| other.emit(out), &[]);
+    }
+    // As long as without a ping in flight.
+    peer.pass(TIMEOUT + Duration::from_secs(4));
+    assert!(peer.session.poll_event().is_none());
+    peer.pass(Duration::from_secs(1));
+    assert_eq!(
+        lost(&mut peer),
+        SessionError::Timeout {
+            exchange: "a ping",
+            after: TIMEOUT
+        }
+    );
+}
+
+#[test]
 fn ping_of_the_target_is_answered_with_its_tag() {
     let mut peer = logged_in();
     let numbers = peer.numbers();

@@ -141,12 +141,8 @@ impl Session {
             Phase::Idle | Phase::Ended => None,
             Phase::Login(_) | Phase::Logout => Some(self.deadline),
             Phase::Full => {
-                let ping = match self.ping_sent {
-                    Some(sent) => sent + self.config.timers.ping,
-                    None => self.last_received + self.config.timers.ping_after,
-                };
                 let released = self.commands.next_release().unwrap_or(Time::MAX);
-                Some(ping.min(self.deadline).min(released))
+                Some(self.next_ping().min(self.deadline).min(released))
             }
         }
     }
@@ -258,23 +254,32 @@ impl Session {
         }
     }
 
-    fn check_ping(&mut self, now: Time) {
-        if self.config.purpose == Purpose::Discovery {
-            return; // RFC 7143 section 4.3: text and logout only.
-        }
+    /// Returns when a ping is due, or when the answer to the one in flight is. Data that arrives
+    /// postpones both, because the answer may be queued behind it (as in open-iscsi).
+    fn next_ping(&self) -> Time {
+        let timers = &self.config.timers;
         match self.ping_sent {
-            Some(sent) if now >= sent + self.config.timers.ping => {
-                self.lose(SessionError::Timeout {
-                    exchange: "a ping",
-                    after: self.config.timers.ping,
-                });
+            // RFC 7143 section 4.3: text and logout only.
+            _ if self.config.purpose == Purpose::Discovery => Time::MAX,
+            Some(sent) => {
+                (sent + timers.ping).max(self.last_received + timers.ping_after + timers.ping)
             }
-            None if now >= self.last_received + self.config.timers.ping_after => {
-                self.ping_sent = Some(now);
-                self.link.push_nop_out(Lun(0), PING, Ttt::RESERVED);
-            }
-            _ => {}
+            None => self.last_received + timers.ping_after,
         }
+    }
+
+    fn check_ping(&mut self, now: Time) {
+        if now < self.next_ping() {
+            return;
+        }
+        if self.ping_sent.is_some() {
+            return self.lose(SessionError::Timeout {
+                exchange: "a ping",
+                after: self.config.timers.ping,
+            });
+        }
+        self.ping_sent = Some(now);
+        self.link.push_nop_out(Lun(0), PING, Ttt::RESERVED);
     }
 
     /// Loses the session if a task is past its deadline. A task submitted later has a later
