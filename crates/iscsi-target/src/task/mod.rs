@@ -123,6 +123,9 @@ pub(crate) struct Task {
     pub(crate) immediate: bool,
     /// Expected Data Transfer Length of the direction that the command uses.
     pub(crate) expected_bytes: u32,
+    /// Whether the initiator may have a buffer for data. It has none if it announced data of its own
+    /// instead.
+    pub(crate) has_buffer: bool,
     pub(crate) cdb: [u8; 16],
     pub(crate) access: Access,
     pub(crate) stage: Stage,
@@ -149,6 +152,7 @@ pub(crate) struct Ended {
     pub(crate) lun: Lun,
     pub(crate) lu: u8,
     pub(crate) expected_bytes: u32,
+    pub(crate) has_buffer: bool,
     pub(crate) access: Access,
     /// R2Ts sent.
     pub(crate) r2ts: u32,
@@ -186,6 +190,7 @@ impl Task {
             cdb: command.cdb,
             immediate: command.immediate,
             expected_bytes: command.expected_data_transfer_length,
+            has_buffer: command.read || !command.write,
             access,
             stage: Stage::DataOut,
             active: now,
@@ -208,6 +213,7 @@ impl Task {
             cdb: [0; 16],
             immediate: true,
             expected_bytes: 0,
+            has_buffer: false,
             access: Access::Operation,
             stage: Stage::Transmit,
             active: Time::ZERO,
@@ -227,6 +233,7 @@ impl Task {
             lun: self.lun,
             lu: self.lu,
             expected_bytes: self.expected_bytes,
+            has_buffer: self.has_buffer,
             access: self.access,
             r2ts: self.inbound.r2ts,
         }

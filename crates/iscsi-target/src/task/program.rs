@@ -270,6 +270,9 @@ fn send_step_data(
     let Some(task) = remove_task(Some(conn), core, key) else {
         return;
     };
+    if !task.has_buffer {
+        data.clear();
+    }
     let available = data.len();
     data.truncate(task.expected_bytes as usize);
     let residual = Residual::between(task.expected_bytes, available as u64);

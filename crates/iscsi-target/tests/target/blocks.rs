@@ -3,6 +3,7 @@
 
 use crate::pair::{Answer, Initiator, LU_BYTES, Pair, config_with_thin_lu, pattern};
 use hakaru_iscsi_target::{IoFailure, IoOp, IoResult};
+use hakaru_wire::iscsi::Residual;
 use hakaru_wire::scsi::{
     Blocks, ByteCheck, Cdb, LbaStatus, ProvisioningStatus, Sense, SenseKey, Transfer, Verify,
     WriteAtomic, WriteSame, emit_unmap_list, parse_lba_status,
@@ -67,6 +68,21 @@ fn status_of(lba: u64, blocks: u32, mapped: bool) -> LbaStatus {
             ProvisioningStatus::Deallocated
         },
     }
+}
+
+#[test]
+fn an_initiator_without_a_buffer_gets_no_data_that_a_program_has_read() {
+    let (mut pair, mut initiator) = logged_in();
+    let cdb = Cdb::GetLbaStatus {
+        lba: 0,
+        allocation_length: 4096,
+    };
+    // It announces data of its own instead.
+    let command = initiator.command(THIN, &cdb.emit(), false, true, 4096);
+    initiator.send_command(&mut pair, &command, &[]);
+    let answer = Answer::of(initiator.receive(&mut pair), command.itt);
+    assert_eq!((answer.status, answer.data_in_pdus), (0, 0));
+    assert_eq!(answer.residual, Residual::Underflow(4096));
 }
 
 #[test]

@@ -353,6 +353,24 @@ fn segments_are_copied_between_lus_of_any_block_length() {
 }
 
 #[test]
+fn empty_segments_of_a_copy_count_as_processed() {
+    let (mut pair, mut initiator) = logged_in();
+    let thin = name_of(&mut initiator, &mut pair, THIN);
+    let status = |list| Cdb::ReceiveCopyResults {
+        results: CopyResults::Status,
+        list,
+        allocation_length: 12,
+    };
+    let middle = [(0, 0, 1, 0, 8), (0, 0, 0, 0, 0), (0, 0, 1, 1, 9)];
+    for (segments, processed) in [(&middle[..], 3), (&middle[1..2], 1)] {
+        let list = copy_list(7, &[&thin], segments);
+        copy(&mut initiator, &mut pair, &list).good();
+        let report = initiator.run_cdb(&mut pair, THIN, status(7), 12).good();
+        assert_eq!(report[4..7], [1, 0, processed], "{segments:?}");
+    }
+}
+
+#[test]
 fn a_copy_that_cannot_be_completed_is_not_begun() {
     let (mut pair, mut initiator) = logged_in();
     let mut name = |lun| name_of(&mut initiator, &mut pair, lun);
