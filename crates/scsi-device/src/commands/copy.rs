@@ -90,12 +90,16 @@ fn plan(device: &Device<'_>, lu: u8, list: &[u8]) -> Result<Option<Job>, Sense> 
     }
     let mut segments = Vec::with_capacity(list.segments.len());
     for segment in &list.segments {
-        segments.extend(plan_segment(device, &units, segment)?);
-    }
-    if segments.is_empty() {
-        return Ok(None);
+        segments.push(plan_segment(device, &units, segment)?);
     }
     let kept = list.keeps_result.then_some(list.list);
+    // A result counts empty segments, too.
+    let empty = segments
+        .iter()
+        .all(|segment| segment.from.length_bytes == 0);
+    if empty && kept.is_none() {
+        return Ok(None);
+    }
     Ok(Some(Job {
         reads_bytes: CHUNK_BYTES as u32,
         ..Job::new(lu, Program::Copy(Copy::new(segments, kept)))
@@ -124,7 +128,7 @@ fn plan_segment(
     device: &Device<'_>,
     units: &[&LogicalUnit],
     segment: &CopySegment,
-) -> Result<Option<Segment>, Sense> {
+) -> Result<Segment, Sense> {
     let unit = |number: u16| units[usize::from(number)];
     let (from, to) = (unit(segment.from), unit(segment.to));
     for (unit, need) in [(from, Need::Read), (to, Need::Write)] {
@@ -150,12 +154,12 @@ fn plan_segment(
     let beyond = |_| Sense::new(SenseKey::CopyAborted, 0x00, 0x00);
     let source = extent(from, segment.from_lba, blocks_of(from)?).map_err(beyond)?;
     let destination = extent(to, segment.to_lba, blocks_of(to)?).map_err(beyond)?;
-    Ok((bytes > 0).then_some(Segment {
+    Ok(Segment {
         from_lu: from.description.lun,
         from: source,
         to_lu: to.description.lun,
         to_offset_bytes: destination.offset_bytes,
-    }))
+    })
 }
 
 pub(super) fn receive_copy_results(
