@@ -39,8 +39,8 @@ pub(crate) fn drive(name: &str) -> Option<Drive> {
 }
 
 /// Returns the array of the study `vm-sweep`: a Fujitsu ETERNUS DX80 with ten SAS drives of
-/// 15 000 rpm in two RAID 5 groups, five of 146 GB and five of 300 GB. The lab models the 1 GbE
-/// path; the port models what reads and writes share inside the array. Parameters of the
+/// 15 000 rpm in two RAID 5 groups, five of 144 GB (modelled by 146 GB, the size of the class) and
+/// five of 300 GB. The lab models the 1 GbE path; the port models what reads and writes share inside the array. Parameters of the
 /// search in `examples/fit.rs` were fitted to the published figures of 1, 7, 10 and 16 VMs only.
 fn jdsf_2011() -> ArrayModel {
     let raid5 = |name: &str| Group {
