@@ -139,6 +139,16 @@ def test_what_cannot_be_opened_is_named(report: dict[str, Any], case: str, code:
     assert failed["error"]["fatal"] and failed["error"]["hint"]
 
 
+def test_jumbo_frames_are_sent_without_af_xdp(report: dict[str, Any]) -> None:
+    jumbo = report["jumbo"]
+    ports = {port["name"]: port for port in jumbo["found"]["ports"]}
+    assert ports["near"]["transmit"] == "sendmmsg"
+    counts = stream(jumbo["trial"])
+    assert counts["sent"] == counts["received"] == 200
+    assert counts["sent_bytes"] == counts["received_bytes"] == 200 * 9000
+    assert stream(jumbo["trial"], "back")["received"] == 200
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_metrics_page_lists_the_metrics_of_a_generator(report: dict[str, Any], method: str) -> None:
     page, counters = _documented()["packets"], report[method]["sample"]["counters"]

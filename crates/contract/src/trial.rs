@@ -76,6 +76,8 @@ pub enum TesterFaultKind {
     /// The sending interface dropped frames that it had accepted. Not a fault if the interface hands
     /// frames to the queue of another one (veth pair, TAP).
     TransmitInterface,
+    /// More frames of a stream arrived than were sent, so its counts are wrong.
+    Surplus,
 }
 
 /// Counts of one stream in one trial.
@@ -93,7 +95,8 @@ pub struct StreamOutcome {
     pub unsent: u64,
     /// Distinct intact frames of this trial that arrived.
     pub received: u64,
-    /// `sent - received`. Includes corrupted frames.
+    /// `sent - received`. Includes corrupted frames. 0 if more arrived than were sent, which is a
+    /// fault of the tester.
     pub lost: u64,
     /// Further copies of received frames.
     pub duplicated: u64,

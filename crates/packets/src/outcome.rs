@@ -55,6 +55,9 @@ pub fn outcome(
         }
         let faults = sending_faults(trial, index, &entity, &sent);
         outcome.tester_faults.extend(faults);
+        outcome
+            .tester_faults
+            .extend(surplus(&entity, sent.frames, received.frames));
         let instants = |instants: Option<(Time, Time)>| {
             instants.map(|(first, last)| (first.as_ns(), last.as_ns()))
         };
@@ -111,6 +114,14 @@ fn sending_faults(
         fault(TesterFaultKind::Late, entity, message)
     });
     unsent.into_iter().chain(late)
+}
+
+/// Returns the fault of a stream of which more frames arrived than were sent.
+fn surplus(entity: &str, sent: u64, received: u64) -> Option<TesterFault> {
+    (received > sent).then(|| {
+        let message = format!("{received} frames arrived, but {sent} were sent");
+        fault(TesterFaultKind::Surplus, entity, message)
+    })
 }
 
 /// Returns the faults of a port.
@@ -244,5 +255,43 @@ mod tests {
         ];
         assert_eq!(faults, expected);
         assert_eq!(outcome.id, 9);
+    }
+
+    #[test]
+    fn more_frames_received_than_sent_are_a_fault_of_the_tester() {
+        let outcome_of = |frames| {
+            let (sent, received) = (
+                Sent {
+                    frames: 990,
+                    ..Sent::default()
+                },
+                Received {
+                    frames,
+                    ..Received::default()
+                },
+            );
+            let times = (Time(5), Time(6));
+            let trial = Trial::unchecked(&order());
+            super::outcome(&trial, &["a"], times, &[sent], &[received], &[])
+        };
+        for received in [0, 989, 990] {
+            let outcome = outcome_of(received);
+            let stream = &outcome.streams[0];
+            assert_eq!(stream.sent, stream.received + stream.lost);
+            assert_eq!(outcome.tester_faults, []);
+        }
+        let outcome = outcome_of(991);
+        assert_eq!(outcome.streams[0].lost, 0);
+        let [fault] = outcome.tester_faults.as_slice() else {
+            panic!("one fault");
+        };
+        assert_eq!(
+            (fault.kind, fault.entity.as_str(), fault.message.as_str()),
+            (
+                TesterFaultKind::Surplus,
+                "stream/a",
+                "991 frames arrived, but 990 were sent"
+            )
+        );
     }
 }

@@ -56,7 +56,7 @@ class PacketsConfig(Message):
 class TesterFault(Message):
     """A reason why a trial is invalid."""
 
-    kind: Literal["unsent", "late", "receive_ring", "receive_interface", "transmit_interface"]
+    kind: Literal["unsent", "late", "receive_ring", "receive_interface", "transmit_interface", "surplus"]
     entity: str
     message: str
 

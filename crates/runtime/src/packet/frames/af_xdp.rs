@@ -24,6 +24,8 @@ const UNUSED_SLOTS: u32 = 64;
 /// Lengths that a slot may have: powers of two from 2048 to the size of a page.
 const SLOT_BYTES: [usize; 2] = [2048, 4096];
 const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
+/// Length of the Ethernet header, which every frame has.
+const ETHERNET_BYTES: usize = 14;
 
 /// Frames queued for one interface.
 pub struct XdpFrames {
@@ -38,8 +40,8 @@ pub struct XdpFrames {
     free: Vec<u32>,
     /// Frames in the transmit ring that were queued and not accepted yet.
     queued: usize,
-    /// Frames in the transmit ring that were discarded. They cannot be withdrawn, and precede those
-    /// queued.
+    /// Frames in the transmit ring that were discarded. They cannot be withdrawn, so the kernel still
+    /// sends them, without their contents. They precede those queued.
     orphaned: usize,
     /// End of the transmit ring, and the position up to which the kernel took frames.
     produced: u32,
@@ -204,8 +206,23 @@ impl FrameSender for XdpFrames {
         Ok(accepted)
     }
 
+    /// The receiver must not count a discarded frame, which its sender counts as unsent. So all bytes
+    /// behind the Ethernet header become zero.
     fn discard(&mut self) {
-        self.orphaned += std::mem::take(&mut self.queued);
+        let queued = std::mem::take(&mut self.queued);
+        let first = self.produced.wrapping_sub(queued as u32);
+        for offset in 0..queued as u32 {
+            let place = self
+                .transmit
+                .entry::<libc::xdp_desc>(first.wrapping_add(offset));
+            // SAFETY: the entry lies in the map and is aligned. `push` wrote it, and the kernel only
+            // reads it.
+            let descriptor = unsafe { place.read() };
+            let start = descriptor.addr as usize;
+            // The kernel copies a frame within `flush`, so it does not read the memory now.
+            self.memory[start..start + descriptor.len as usize][ETHERNET_BYTES..].fill(0);
+        }
+        self.orphaned += queued;
     }
 }
 
@@ -313,5 +330,94 @@ mod tests {
         let error = XdpFrames::open(&loopback, 4097).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains("4097"), "{error}");
+    }
+
+    /// Ethertype for local experiments (IEEE 802), which the kernel hands to no protocol.
+    const ETHERTYPE: u16 = 0x88B5;
+
+    /// Returns a socket that receives frames of the ethertype on the loopback interface.
+    fn receiver(index: libc::c_uint) -> io::Result<OwnedFd> {
+        // SAFETY: the call returns a new descriptor, which has no other owner.
+        let socket = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+            let fd = libc::socket(libc::AF_PACKET, kind, i32::from(ETHERTYPE.to_be()));
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: zero is a valid `sockaddr_ll`.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = ETHERTYPE.to_be();
+        address.sll_ifindex = index as i32;
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: `address` is a `sockaddr_ll` of that length.
+        let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+        if bound != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(socket)
+    }
+
+    /// Returns the frames that have arrived, each once.
+    fn received(socket: &OwnedFd) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        let mut memory = [0_u8; 2048];
+        loop {
+            // SAFETY: the kernel writes at most `memory.len()` bytes to `memory`.
+            let length = unsafe {
+                let flags = libc::MSG_DONTWAIT;
+                libc::recv(
+                    socket.as_raw_fd(),
+                    memory.as_mut_ptr().cast(),
+                    memory.len(),
+                    flags,
+                )
+            };
+            let Ok(length) = usize::try_from(length) else {
+                return frames;
+            };
+            frames.push(memory[..length].to_vec());
+        }
+    }
+
+    fn frame(number: u8) -> [u8; 60] {
+        let mut frame = [number; 60];
+        frame[12..14].copy_from_slice(&ETHERTYPE.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn a_discarded_frame_leaves_without_its_contents_and_is_not_accepted() {
+        let loopback = Interface::find("lo").unwrap();
+        // Raw sockets need CAP_NET_RAW, and some kernels lack AF_XDP.
+        let (Ok(mut out), Ok(socket)) = (XdpFrames::open(&loopback, 60), receiver(loopback.index))
+        else {
+            return;
+        };
+        let push = |out: &mut XdpFrames, number: u8| {
+            out.push(&mut |memory| {
+                memory[..60].copy_from_slice(&frame(number));
+                60
+            });
+        };
+        push(&mut out, 1);
+        push(&mut out, 2);
+        out.discard();
+        push(&mut out, 3);
+        assert_eq!(out.flush().unwrap(), 1);
+        let frames = received(&socket);
+        for number in [1, 2] {
+            let emptied = frames.iter().filter(|found| found[..12] == [number; 12]);
+            let contents: Vec<_> = emptied.map(|found| &found[ETHERNET_BYTES..]).collect();
+            assert!(!contents.is_empty());
+            assert!(
+                contents
+                    .iter()
+                    .all(|bytes| bytes.iter().all(|byte| *byte == 0))
+            );
+        }
+        assert!(frames.contains(&frame(3).to_vec()));
     }
 }

@@ -35,7 +35,8 @@ pub trait FrameSender: Send {
     /// The interface is gone or down. A full queue of the interface is not an error.
     fn flush(&mut self) -> io::Result<usize>;
 
-    /// Drops all queued frames.
+    /// Drops all queued frames. Those that cannot be withdrawn leave later, with zeros behind the
+    /// Ethernet header.
     fn discard(&mut self);
 }
 
