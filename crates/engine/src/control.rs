@@ -348,7 +348,7 @@ impl Control {
                 None => {
                     return Err(Failure::usage(
                         "this engine does not accept `measure` orders now",
-                        "send them to an initiator, after its `ready`",
+                        "send them to an initiator or a load of files, after its `ready`",
                     ));
                 }
             },

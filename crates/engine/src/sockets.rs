@@ -332,7 +332,12 @@ impl<'r> Sockets<'r> {
             });
             let now = clock::now();
             match received {
-                Ok((0, ..)) => machines.handle_closed(now, index, "(closed by the target)"),
+                // No stream continues after its end or an error. The session may be a new one that
+                // has no connection yet, after a redirect.
+                Ok((0, ..)) => {
+                    machines.handle_closed(now, index, "(closed by the target)");
+                    return any;
+                }
                 Ok((n, first, last)) => {
                     any = true;
                     entry.discarded = discard;
@@ -344,7 +349,10 @@ impl<'r> Sockets<'r> {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
-                Err(error) => machines.handle_closed(now, index, why_lost(&error)),
+                Err(error) => {
+                    machines.handle_closed(now, index, why_lost(&error));
+                    return any;
+                }
             }
             if machines.session(index).is_ended() {
                 return any;

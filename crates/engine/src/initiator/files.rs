@@ -46,6 +46,8 @@ pub struct Files {
     /// A completed request that is not handled yet. A request that the page cache serves completes
     /// during its submission.
     next_done: Option<FileDone<PageBuffer>>,
+    /// Completed requests that are being handled.
+    ready: Vec<FileDone<PageBuffer>>,
 }
 
 impl Files {
@@ -57,6 +59,7 @@ impl Files {
             settings,
             vms: Vec::new(),
             next_done: None,
+            ready: Vec::new(),
         })
     }
 
@@ -193,9 +196,15 @@ impl Files {
         if self.vms.is_empty() {
             return;
         }
-        while let Some(done) = self.next_done.take().or_else(|| self.queue.poll_done()) {
-            self.handle_done(done, ledger);
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.extend(self.next_done.take());
+        ready.extend(std::iter::from_fn(|| self.queue.poll_done()));
+        // All of them have ended by now. Checking the data of one must not lengthen the others.
+        let now = clock::now();
+        for done in ready.drain(..) {
+            self.handle_done(now, done, ledger);
         }
+        self.ready = ready;
         for index in 0..self.vms.len() {
             self.issue(index, ledger);
         }
@@ -225,7 +234,7 @@ impl Files {
         }
     }
 
-    fn handle_done(&mut self, done: FileDone<PageBuffer>, ledger: &mut Ledger) {
+    fn handle_done(&mut self, now: Time, done: FileDone<PageBuffer>, ledger: &mut Ledger) {
         let (file_vm, id) = (
             &mut self.vms[(done.id >> 32) as usize],
             RequestId(done.id as u32),
@@ -240,9 +249,9 @@ impl Files {
         }
         file_vm
             .load
-            .handle_done(clock::now(), id, result.is_ok(), &mut ledger.latencies);
+            .handle_done(now, id, result.is_ok(), &mut ledger.latencies);
         if let Some(paths) = &mut file_vm.paths {
-            paths.end(clock::now(), file_vm.load.in_flight() > 0);
+            paths.end(now, file_vm.load.in_flight() > 0);
         }
         if let Err(error) = result {
             ledger.add_failed_request(of_file_request(&file_vm.vm, access.op, &error));
