@@ -13,6 +13,7 @@ hakaru and ends with exit code 1.
     ├── InvalidPoints      5  the run finished, but some points are invalid
     ├── VerificationError  6  wrong, stale or torn data was read
     ├── LostError          7  an engine, guest or machine was lost
+    │   └── UnansweredError 7 … storage did not answer in time; a run continues
     ├── UnjudgedError      8  an expectation or a difference cannot be judged
     └── Interrupted      130  stopped by the user (143 for SIGTERM); finished results are saved
 """
@@ -77,6 +78,12 @@ class LostError(HakaruError):
     """An engine, guest or machine was lost."""
 
     exit_code = 7
+
+
+class UnansweredError(LostError):
+    """An array or a file server did not answer a command, request, login or ping in time. It may
+    answer again, so a run continues with other repetitions.
+    """
 
 
 class UnjudgedError(HakaruError):

@@ -61,7 +61,7 @@ def main() -> None:
         sys.exit(127)
     send(type="hello", contract=2 if MANNER == "other contract" else 1, version="9.9")
     assert receive()["type"] in ("configure", "stop")
-    if MANNER in ("usage", "environment", "verification", "peer", "internal"):
+    if MANNER in ("usage", "environment", "verification", "peer", "unanswered", "internal"):
         send(type="error", **{"class": MANNER}, message=f"a {MANNER} matter", hint="do this", fatal=True)
         sys.exit(3)
     if MANNER == "never ready":

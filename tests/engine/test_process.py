@@ -14,8 +14,15 @@ from pathlib import Path
 
 import pytest
 from hakaru.engine import binary, clock, contract
-from hakaru.engine.process import EngineProcess, gang_start
-from hakaru.errors import EnvironmentError_, HakaruError, LostError, UsageError, VerificationError
+from hakaru.engine.process import EngineProcess, LateStartError, gang_start
+from hakaru.errors import (
+    EnvironmentError_,
+    HakaruError,
+    LostError,
+    UnansweredError,
+    UsageError,
+    VerificationError,
+)
 
 WATCH = contract.WatchConfig()
 
@@ -138,6 +145,7 @@ def test_an_engine_enters_the_namespace_it_is_given(fake: Callable[[str], Path])
         ("environment", EnvironmentError_, "watch on host-1: a environment matter", "do this"),
         ("verification", VerificationError, "a verification matter", "do this"),
         ("peer", LostError, "a peer matter", "do this"),
+        ("unanswered", UnansweredError, "a unanswered matter", "do this"),
         ("internal", HakaruError, "a internal matter", "do this"),
     ],
 )
@@ -285,7 +293,7 @@ def test_gang_start_that_comes_too_late_is_an_error(
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake("well")) as engine:
             await engine.ready()
-            with pytest.raises(EnvironmentError_, match="too late"):
+            with pytest.raises(LateStartError, match="too late"):
                 await gang_start([engine])
 
     run(work())

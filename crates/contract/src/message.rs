@@ -180,6 +180,8 @@ pub enum ErrorClass {
     Verification,
     /// A peer violated the protocol, refused or disappeared (exit 7).
     Peer,
+    /// A peer did not answer a command, request, login or ping in time (exit 7).
+    Unanswered,
     /// A defect of hakaru (exit 1).
     Internal,
 }

@@ -34,6 +34,11 @@ impl Failure {
         Failure::new(ErrorClass::Peer, message, hint)
     }
 
+    /// Returns a failure because a peer did not answer in time (exit 7).
+    pub fn unanswered(message: impl Display, hint: impl Display) -> Failure {
+        Failure::new(ErrorClass::Unanswered, message, hint)
+    }
+
     /// Returns a failure of any class.
     pub fn new(class: ErrorClass, message: impl Display, hint: impl Display) -> Failure {
         Failure {
@@ -51,7 +56,7 @@ impl Failure {
             ErrorClass::Usage => 2,
             ErrorClass::Environment => 3,
             ErrorClass::Verification => 6,
-            ErrorClass::Peer => 7,
+            ErrorClass::Peer | ErrorClass::Unanswered => 7,
         })
     }
 }

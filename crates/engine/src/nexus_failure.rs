@@ -42,7 +42,11 @@ pub fn of_survey(place: &str, error: &SurveyError) -> Failure {
 
 /// Returns the failure of a session that was refused or lost.
 pub fn of_session(place: &str, error: &SessionError) -> Failure {
-    Failure::peer(format_args!("{place}: {error}"), hint_of(error))
+    let message = format_args!("{place}: {error}");
+    match error {
+        SessionError::Timeout { .. } => Failure::unanswered(message, hint_of(error)),
+        _ => Failure::peer(message, hint_of(error)),
+    }
 }
 
 fn hint_of(error: &SessionError) -> &'static str {

@@ -20,6 +20,12 @@ from hakaru.errors import EnvironmentError_
 HELLO_TIMEOUT_S = 10.0
 
 
+class LateStartError(EnvironmentError_):
+    """The order to start reached an engine too late. Nothing was measured, so it may be tried
+    again with new engines.
+    """
+
+
 class EngineProcess(ChildEngine):
     """A running engine. Created by `spawn`."""
 
@@ -53,14 +59,14 @@ class EngineProcess(ChildEngine):
 async def gang_start(engines: Iterable[EngineSession]) -> int:
     """Start all engines at one instant, and return it in nanoseconds of `CLOCK_MONOTONIC`.
 
-    Raises EnvironmentError_ if this machine was too busy to reach all of them in time.
+    Raises LateStartError if this machine was too busy to reach all of them in time.
     """
     gang = list(engines)
     at_ns = clock.gang_start_ns(max(engine.start_lead_ns for engine in gang))
     await asyncio.gather(*(engine.start(at_ns) for engine in gang))
     late_ns = clock.now_ns() - at_ns
     if late_ns > 0:
-        raise EnvironmentError_(
+        raise LateStartError(
             f"engines could not be started together: the last order arrived {late_ns / 1e6:.0f} ms too late",
             "this machine is busy; try again when it is idle",
         )

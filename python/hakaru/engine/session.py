@@ -27,7 +27,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from hakaru.engine import clock, contract
-from hakaru.errors import EnvironmentError_, HakaruError, LostError, UsageError, VerificationError
+from hakaru.errors import (
+    EnvironmentError_,
+    HakaruError,
+    LostError,
+    UnansweredError,
+    UsageError,
+    VerificationError,
+)
 
 # 10 000 sessions log in within seconds. An engine that needs longer than this is stuck.
 READY_TIMEOUT_S = 60.0
@@ -49,6 +56,7 @@ _EXCEPTIONS: dict[contract.ErrorClass, type[HakaruError]] = {
     "environment": EnvironmentError_,
     "verification": VerificationError,
     "peer": LostError,
+    "unanswered": UnansweredError,
     "internal": HakaruError,
 }
 

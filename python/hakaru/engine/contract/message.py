@@ -170,7 +170,7 @@ class TrialOutcome(Message):
     histograms: list[NamedHistogram]
 
 
-ErrorClass = Literal["usage", "environment", "verification", "peer", "internal"]
+ErrorClass = Literal["usage", "environment", "verification", "peer", "unanswered", "internal"]
 
 
 class ReplyError(Message):

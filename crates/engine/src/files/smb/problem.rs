@@ -58,5 +58,9 @@ pub fn of_session(place: &str, error: &ConnectionError) -> Failure {
             "check whether the file server still runs, and what its log says"
         }
     };
-    Failure::peer(format_args!("session with {place}: {error}"), hint)
+    let message = format_args!("session with {place}: {error}");
+    match error {
+        ConnectionError::Timeout { .. } => Failure::unanswered(message, hint),
+        _ => Failure::peer(message, hint),
+    }
 }
