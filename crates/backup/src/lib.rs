@@ -1,5 +1,5 @@
 //! Image backup without I/O: each job reads an LU in order and writes it to another, each over
-//! sessions of its own.
+//! sessions of its own, or through the disks that the kernel has for them.
 //!
 //! # Grammar
 //!
@@ -15,6 +15,9 @@
 //! - A job to a tape drive ([`tape`](hakaru_contract::backup::TapeDestination)) is prepared by
 //!   [`Job::mount`] first ([`JobEvent::Mounted`]), or when it begins. Jobs that use the same drive
 //!   take [`Turns`]: [`Job::wait`] starts the time of those that follow another one.
+//! - A job on [`disks`](hakaru_contract::backup::Disks) has no sessions, because the kernel is the
+//!   initiator. Its legs are opened ([`Job::handle_opened`]) instead of connected, and the shell
+//!   executes the requests of [`Job::poll_disk`].
 //! - [`Job::end`] stops reading before the end of the image. [`Job::log_out`] ends the sessions,
 //!   each with a [`JobEvent::LoggedOut`].
 //! - [`Job::poll_transmit`] returns the legs that may have data to send, because an event of one
@@ -36,6 +39,9 @@
 //!    On a tape, a filemark does.
 //! 5. [`Check`] reads the copy back and compares it, if the job verifies.
 //!
+//! On disks, a read, a write and a flush of the shell take the place of these commands. The shell
+//! copies each block once more in either direction, because the kernel needs aligned memory.
+//!
 //! Nothing here has a socket, a thread or a clock: the caller passes the time.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -43,6 +49,7 @@
 mod check;
 mod counters;
 mod digest;
+mod disk;
 mod error;
 mod job;
 mod pace;
@@ -54,6 +61,7 @@ mod tape;
 pub use check::{Check, Outcome};
 pub use counters::Counters;
 pub use digest::Digest;
+pub use disk::{DiskOp, DiskRequest};
 pub use error::{JobError, Side};
 pub use job::{Job, JobEvent, Leg, Settings};
 pub use pace::Pace;

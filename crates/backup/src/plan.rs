@@ -181,6 +181,7 @@ mod tests {
             compression: Compression::None,
             verify: false,
             tape: None,
+            disks: None,
         }
     }
 

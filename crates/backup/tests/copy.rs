@@ -1,4 +1,5 @@
 //! Copies between two real targets in virtual time.
+mod disks;
 mod scene;
 mod tape;
 

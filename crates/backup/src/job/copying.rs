@@ -73,10 +73,10 @@ impl Job {
         self.recycle(leg.stream());
     }
 
-    /// Returns unused buffers to the stream's nexus for further reads.
+    /// Returns unused buffers to the stream's source for further reads.
     fn recycle(&mut self, stream: usize) {
         while let Some(buffer) = self.parts[stream].poll_spare() {
-            self.legs.nexus(Leg(2 * stream)).recycle(buffer);
+            self.legs.recycle(Leg(2 * stream), buffer);
         }
     }
 
@@ -135,6 +135,9 @@ impl Job {
             let mark = tape.begin_last_filemark(now);
             return self.legs.submit(now, Leg(1), FLUSH, mark, TaskData::None);
         }
+        if let Some(disk) = self.legs.disk(Leg(1)) {
+            return disk.flush(FLUSH);
+        }
         let flush = Cdb::SynchronizeCache {
             lba: 0,
             blocks: 0,
@@ -173,6 +176,10 @@ impl Job {
             while let Some(write) = self.parts[stream].poll_write(now) {
                 let length = write.buffer.len() as u32;
                 let leg = Leg(2 * stream + 1);
+                if let Some(disk) = self.legs.disk(leg) {
+                    disk.write(write);
+                    continue;
+                }
                 let transfer = self.transfer(leg.side(), write.offset_bytes, length);
                 let data = TaskData::Out {
                     buffer: write.buffer,

@@ -21,6 +21,7 @@ impl Job {
     /// write-protected.
     pub(super) fn handle_joined(&mut self, now: Time, leg: Leg, facts: LuFacts) {
         if leg.stream() == 0 {
+            self.volumes[leg.side() as usize] = Some(facts.volume);
             self.facts[leg.side() as usize] = Some(facts);
         }
         // A tape may not be in its drive yet; its preparation asks.
@@ -62,10 +63,7 @@ impl Job {
 
     /// Returns the parts of the image.
     pub(super) fn plan(&self) -> Result<Vec<Part>, JobError> {
-        let volume = |side: Side| {
-            let facts = self.facts[side as usize].as_ref();
-            facts.expect("every leg has surveyed its LU").volume
-        };
+        let volume = |side: Side| self.volume(side).expect("every leg knows its LU");
         let (source, destination) = (volume(Side::Source), volume(Side::Destination));
         let config = &self.config;
         // A copy on a tape consists of whole fixed blocks, and is as long as the tape allows.
@@ -99,7 +97,7 @@ impl Job {
     pub(super) fn handle_mode(&mut self, leg: Leg, done: Done) {
         let protected = done.result.is_ok()
             && ModeData::parse(&done.data, false).is_ok_and(|mode| mode.write_protected);
-        self.legs.nexus(leg).recycle(done.data);
+        self.legs.recycle(leg, done.data);
         if protected {
             self.fail(JobError::ReadOnly);
         } else {

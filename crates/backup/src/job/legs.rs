@@ -5,12 +5,14 @@ use std::time::Duration;
 use hakaru_contract::LoginKeys;
 use hakaru_contract::backup::{BackupJob, Lu};
 use hakaru_iscsi_session::{
-    Chap, LuKind, Nexus, Purpose, Session, SessionConfig, SessionTimers, Task, TaskData,
+    Chap, Done, LuKind, Nexus, NexusEvent, Purpose, Session, SessionConfig, SessionTimers, Task,
+    TaskData,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::Cdb;
 
+use crate::disk::Disk;
 use crate::error::Side;
 
 /// Settings shared by all jobs of an engine.
@@ -29,7 +31,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// One of a job's nexuses: `2 × stream` to the source, `2 × stream + 1` to the destination.
+/// One of a job's ends: `2 × stream` at the source, `2 × stream + 1` at the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Leg(pub usize);
 
@@ -51,10 +53,17 @@ impl Leg {
     }
 }
 
-/// All legs of a job.
+/// How a leg reaches its LU.
+#[derive(Debug)]
+enum End {
+    Session(Box<Nexus>),
+    Disk(Disk),
+}
+
+/// All legs of a job: sessions, or disks.
 #[derive(Debug)]
 pub(super) struct Legs {
-    nexuses: Vec<Nexus>,
+    ends: Vec<End>,
     /// LUN of each side.
     luns: [u8; 2],
     /// Legs that may have data to send and that `poll_touched` has not returned yet.
@@ -65,13 +74,16 @@ impl Legs {
     /// Creates the legs of a job, not connected. The first session has the number `session`.
     pub(super) fn new(config: &BackupJob, settings: &Settings, session: usize) -> Legs {
         let count = 2 * config.streams as usize;
-        let nexuses = (0..count).map(|leg| {
+        let ends = (0..count).map(|leg| {
+            if config.disks.is_some() {
+                return End::Disk(Disk::default());
+            }
             let lu = match Leg(leg).side() {
                 Side::Source => &config.source,
                 Side::Destination => &config.destination,
             };
             let mut session = session_config(lu, settings, session + leg);
-            match (Leg(leg).side(), &config.tape) {
+            let nexus = match (Leg(leg).side(), &config.tape) {
                 (Side::Destination, Some(tape)) => {
                     session.timers.command = settings.tape_timeout;
                     let units = [
@@ -81,10 +93,11 @@ impl Legs {
                     Nexus::of_units(units.into(), session)
                 }
                 _ => Nexus::new(&[lu.lun], session),
-            }
+            };
+            End::Session(Box::new(nexus))
         });
         Legs {
-            nexuses: nexuses.collect(),
+            ends: ends.collect(),
             luns: [config.source.lun, config.destination.lun],
             touched: VecDeque::new(),
         }
@@ -92,17 +105,55 @@ impl Legs {
 
     /// Returns all legs.
     pub(super) fn all(&self) -> impl Iterator<Item = Leg> + use<> {
-        (0..self.nexuses.len()).map(Leg)
+        (0..self.ends.len()).map(Leg)
     }
 
-    /// Returns the nexus of a leg.
+    /// Returns the nexus of a leg, which must have a session.
     pub(super) fn nexus(&mut self, leg: Leg) -> &mut Nexus {
-        &mut self.nexuses[leg.0]
+        match &mut self.ends[leg.0] {
+            End::Session(nexus) => nexus,
+            End::Disk(_) => panic!("a disk has no session"),
+        }
     }
 
-    /// Returns the session of a leg.
-    pub(super) fn session(&self, leg: Leg) -> &Session {
-        self.nexuses[leg.0].session()
+    /// Returns the session of a leg; none for a disk.
+    pub(super) fn session(&self, leg: Leg) -> Option<&Session> {
+        match &self.ends[leg.0] {
+            End::Session(nexus) => Some(nexus.session()),
+            End::Disk(_) => None,
+        }
+    }
+
+    /// Returns the disk of a leg; none for a session.
+    pub(super) fn disk(&mut self, leg: Leg) -> Option<&mut Disk> {
+        match &mut self.ends[leg.0] {
+            End::Session(_) => None,
+            End::Disk(disk) => Some(disk),
+        }
+    }
+
+    /// Returns the next completed task of a session.
+    pub(super) fn poll_done(&mut self, leg: Leg) -> Option<Done> {
+        match &mut self.ends[leg.0] {
+            End::Session(nexus) => nexus.poll_done(),
+            End::Disk(_) => None,
+        }
+    }
+
+    /// Returns the next event of a session.
+    pub(super) fn poll_event(&mut self, leg: Leg) -> Option<NexusEvent> {
+        match &mut self.ends[leg.0] {
+            End::Session(nexus) => nexus.poll_event(),
+            End::Disk(_) => None,
+        }
+    }
+
+    /// Accepts a buffer for reuse by later reads.
+    pub(super) fn recycle(&mut self, leg: Leg, buffer: Vec<u8>) {
+        match &mut self.ends[leg.0] {
+            End::Session(nexus) => nexus.recycle(buffer),
+            End::Disk(disk) => disk.recycle(buffer),
+        }
     }
 
     /// Records that a leg may have data to send, or an earlier deadline.
@@ -139,7 +190,7 @@ impl Legs {
             cdb: cdb.emit(),
             data,
         };
-        self.nexuses[leg.0].submit(now, task);
+        self.nexus(leg).submit(now, task);
         self.touch(leg);
     }
 }

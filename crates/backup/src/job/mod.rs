@@ -1,5 +1,5 @@
-//! One job: a state machine of the nexuses of its streams and the parts of the image that they
-//! carry.
+//! One job: a state machine of the nexuses or disks of its streams, and the parts of the image that
+//! they carry.
 //!
 //! ```text
 //!  Joining ── every session logged in, every LU surveyed
@@ -20,8 +20,10 @@
 //! Waiting for a job that uses its drive.
 //!
 //! Any failure leads to Failed. If a read or write of the copy fails, no new commands are issued,
-//! those in flight are drained, and acknowledged writes are flushed first.
+//! those in flight are drained, and acknowledged writes are flushed first. The failure of a disk is
+//! the shell's: it ends the copy without that.
 mod copying;
+mod disks;
 mod joining;
 mod legs;
 mod tape;
@@ -63,7 +65,8 @@ const POSITION: u32 = u32::MAX - 4;
 /// An event of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobEvent {
-    /// Every nexus is logged in and the image fits: [`Job::begin`] may be called.
+    /// Every nexus is logged in, or every disk is open, and the image fits: [`Job::begin`] may be
+    /// called.
     Ready,
     /// The cartridge is in the drive and positioned, as requested by [`Job::mount`].
     Mounted,
@@ -118,7 +121,9 @@ pub struct Job {
     config: Arc<BackupJob>,
     field: String,
     legs: Legs,
-    /// Facts about the first stream's LUs, by side.
+    /// Block length and size of the LUs, by side.
+    volumes: [Option<Volume>; 2],
+    /// Facts about the LUs of the first stream's sessions, by side.
     facts: [Option<LuFacts>; 2],
     stage: Stage,
     parts: Vec<Part>,
@@ -145,6 +150,7 @@ impl Job {
         Job {
             field: format!("jobs[{index}]"),
             legs: Legs::new(&config, settings, session),
+            volumes: [None, None],
             facts: [None, None],
             stage: Stage::Joining { ready_legs: 0 },
             parts: Vec::new(),
@@ -193,7 +199,9 @@ impl Job {
 
     /// Handles the deadlines of a leg that have passed. A call before any deadline has no effect.
     pub fn handle_timeout(&mut self, now: Time, leg: Leg, latencies: &mut Latencies) {
-        self.legs.nexus(leg).handle_timeout(now);
+        if self.legs.session(leg).is_some() {
+            self.legs.nexus(leg).handle_timeout(now);
+        }
         self.advance(now, leg, latencies);
     }
 
@@ -201,7 +209,7 @@ impl Job {
     /// deadline belongs to the first leg.
     #[must_use]
     pub fn poll_timeout(&self, leg: Leg) -> Option<Time> {
-        let session = self.legs.session(leg).poll_timeout();
+        let session = self.legs.session(leg).and_then(Session::poll_timeout);
         let has_pace = leg.0 == 0
             && matches!(self.stage, Stage::Copying)
             && self.parts.iter().any(|part| part.next_length().is_some());
@@ -269,9 +277,12 @@ impl Job {
         }
     }
 
-    /// Ends every session; a [`JobEvent::LoggedOut`] follows for each.
+    /// Ends every session; a [`JobEvent::LoggedOut`] follows for each. Disks have none.
     pub fn log_out(&mut self, now: Time, latencies: &mut Latencies) {
         for leg in self.legs.all() {
+            if self.legs.session(leg).is_none() {
+                continue;
+            }
             self.legs.nexus(leg).log_out(now);
             self.advance(now, leg, latencies);
         }
@@ -292,9 +303,9 @@ impl Job {
         self.legs.nexus(leg).transmit()
     }
 
-    /// Returns the session of a leg.
+    /// Returns the session of a leg; none if the leg is a disk.
     #[must_use]
-    pub fn session(&self, leg: Leg) -> &Session {
+    pub fn session(&self, leg: Leg) -> Option<&Session> {
         self.legs.session(leg)
     }
 
@@ -350,10 +361,10 @@ impl Job {
     /// Processes a leg's completions and events.
     fn advance(&mut self, now: Time, leg: Leg, latencies: &mut Latencies) {
         self.legs.touch(leg);
-        while let Some(done) = self.legs.nexus(leg).poll_done() {
+        while let Some(done) = self.legs.poll_done(leg) {
             self.handle_done(now, leg, done, latencies);
         }
-        while let Some(event) = self.legs.nexus(leg).poll_event() {
+        while let Some(event) = self.legs.poll_event(leg) {
             match event {
                 NexusEvent::Ready(mut facts) => {
                     self.handle_joined(now, leg, facts.swap_remove(0));
@@ -405,6 +416,9 @@ impl Job {
     }
 
     fn submit_read(&mut self, now: Time, leg: Leg, read: Read) {
+        if let Some(disk) = self.legs.disk(leg) {
+            return disk.read(read);
+        }
         let cdb = match (leg.side(), &self.tape) {
             (Side::Destination, Some(tape)) => tape.read(read.length_bytes),
             (side, _) => Cdb::Read(self.transfer(side, read.offset_bytes, read.length_bytes)),
@@ -426,7 +440,7 @@ impl Job {
     }
 
     fn volume(&self, side: Side) -> Option<Volume> {
-        self.facts(side).map(|facts| facts.volume)
+        self.volumes[side as usize]
     }
 }
 

@@ -93,7 +93,7 @@ impl Job {
         if let (Some(object), AfterMount::Ready | AfterMount::Copy) = (object, after) {
             tape.begin(object);
         }
-        self.legs.nexus(leg).recycle(done.data);
+        self.legs.recycle(leg, done.data);
         // The tape is known to be where it has to be before anything is written or read.
         self.legs.touch(leg);
         match (result, object, after) {

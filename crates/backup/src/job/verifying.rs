@@ -19,7 +19,7 @@ impl Job {
         if let Some(tape) = &mut self.tape
             && tape.passes_filemark(met_filemark)
         {
-            self.legs.nexus(leg).recycle(done.data);
+            self.legs.recycle(leg, done.data);
             let read = Read {
                 block: done.tag,
                 offset_bytes: at,
@@ -30,7 +30,7 @@ impl Job {
         match check_length(done.result, length) {
             Ok(()) => {
                 let spare = check.handle_read(done.tag, done.data);
-                self.legs.nexus(leg).recycle(spare);
+                self.legs.recycle(leg, spare);
             }
             Err(error) => self.fail(JobError::ReadBack {
                 offset_bytes: at - self.config.destination_offset_bytes,

@@ -100,6 +100,7 @@ pub fn job(length_bytes: u64) -> BackupJob {
         compression: Compression::None,
         verify: false,
         tape: None,
+        disks: None,
     }
 }
 

@@ -81,6 +81,21 @@ pub struct BackupJob {
     /// in their order here. Default: the destination is a disk.
     #[serde(default)]
     pub tape: Option<TapeDestination>,
+    /// The disks that this machine's kernel has for both LUs, because it is their initiator. The
+    /// job opens no session then. Default: the engine is the initiator.
+    #[serde(default)]
+    pub disks: Option<Disks>,
+}
+
+/// The block devices, or files, through which a job reaches its LUs. They are opened with
+/// `O_DIRECT`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Disks {
+    /// Absolute path of the disk that holds the image.
+    pub source: String,
+    /// Absolute path of the disk that receives the copy.
+    pub destination: String,
 }
 
 /// The writing of a copy to a tape drive. A job has one stream then, and one command at a time is

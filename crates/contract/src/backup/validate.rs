@@ -2,7 +2,7 @@
 //! remedy.
 use std::collections::HashSet;
 
-use super::{BackupConfig, BackupJob, Compression, Lu, TapeDestination};
+use super::{BackupConfig, BackupJob, Compression, Disks, Lu, TapeDestination};
 use crate::config_error::{ConfigError, refuse};
 use crate::initiator::Destination;
 
@@ -61,16 +61,17 @@ impl BackupConfig {
         within(
             "sessions of all jobs".into(),
             self.sessions(),
-            2,
+            0,
             SESSIONS_MAX,
         )?;
         self.validate_disjoint()
     }
 
-    /// Returns the number of sessions of all jobs.
+    /// Returns the number of sessions of all jobs. Those on disks have none.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.jobs.iter().map(|job| 2 * job.streams as usize).sum()
+        let on_sessions = self.jobs.iter().filter(|job| job.disks.is_none());
+        on_sessions.map(|job| 2 * job.streams as usize).sum()
     }
 
     /// Checks that no two jobs write the same bytes and that no job reads bytes that another
@@ -211,6 +212,9 @@ impl BackupJob {
         if let Some(tape) = &self.tape {
             self.validate_tape(&format!("{field}.tape"), tape)?;
         }
+        if let Some(disks) = &self.disks {
+            self.validate_disks(&format!("{field}.disks"), disks)?;
+        }
         match self.compression {
             Compression::None => Ok(()),
             Compression::Zstd { level } => {
@@ -221,6 +225,36 @@ impl BackupJob {
 }
 
 impl BackupJob {
+    fn validate_disks(&self, field: &str, disks: &Disks) -> Result<(), ConfigError> {
+        for (side, path) in [
+            ("source", &disks.source),
+            ("destination", &disks.destination),
+        ] {
+            if !path.starts_with('/') {
+                return refuse(
+                    format!("{field}.{side}"),
+                    format!("{path:?} is not an absolute path"),
+                    "name a block device, like /dev/sda",
+                );
+            }
+        }
+        if disks.source == disks.destination {
+            return refuse(
+                format!("{field}.destination"),
+                format!("{} is source and destination", disks.source),
+                "name another disk",
+            );
+        }
+        if self.tape.is_some() {
+            return refuse(
+                field.to_owned(),
+                format!("{} writes to a tape drive", self.name),
+                "a tape drive needs a session: leave `disks` out",
+            );
+        }
+        Ok(())
+    }
+
     fn validate_tape(&self, field: &str, tape: &TapeDestination) -> Result<(), ConfigError> {
         let barcode = &tape.cartridge;
         if !(1..=BARCODE_MAX).contains(&barcode.len())
@@ -302,6 +336,7 @@ mod tests {
             compression: Compression::Zstd { level: 3 },
             verify: true,
             tape: None,
+            disks: None,
         };
         BackupConfig {
             jobs: vec![job("vm1", 0), job("vm2", 1 << 20)],
@@ -379,13 +414,49 @@ mod tests {
         assert_eq!(valid.validate().unwrap_err().field, "jobs[1].tape.drive");
     }
 
+    fn on_disks(config: &mut BackupConfig, source: &str, destination: &str) {
+        config.jobs[0].disks = Some(Disks {
+            source: source.into(),
+            destination: destination.into(),
+        });
+    }
+
+    #[test]
+    fn jobs_on_disks_have_no_sessions() {
+        let mut config = config();
+        assert_eq!(config.sessions(), 8);
+        on_disks(&mut config, "/dev/sda", "/dev/sdb");
+        assert_eq!((config.validate(), config.sessions()), (Ok(()), 4));
+    }
+
     /// One change to the configuration and the field that the refusal must name.
     type Case = (fn(&mut BackupConfig), &'static str);
 
     #[test]
     fn every_refusal_names_its_field() {
-        let cases: [Case; 20] = [
+        let cases: [Case; 23] = [
             (|c| c.jobs.clear(), "number of jobs"),
+            (|c| on_disks(c, "sda", "/dev/sdb"), "jobs[0].disks.source"),
+            (
+                |c| on_disks(c, "/dev/sda", "/dev/sda"),
+                "jobs[0].disks.destination",
+            ),
+            (
+                |c| {
+                    on_disks(c, "/dev/sda", "/dev/sdb");
+                    (c.jobs[0].streams, c.jobs[0].destination_offset_bytes) = (1, 0);
+                    c.jobs[0].tape = Some(TapeDestination {
+                        changer_lun: 9,
+                        drive: 0,
+                        cartridge: "HAK000L5".into(),
+                        append: false,
+                        fixed_block_bytes: None,
+                        filemark_every_bytes: None,
+                        immediate_filemarks: false,
+                    });
+                },
+                "jobs[0].disks",
+            ),
             (|c| c.jobs[1].name = "vm1".into(), "jobs[1].name"),
             (|c| c.jobs[0].name = "a\nb".into(), "jobs[0].name"),
             (

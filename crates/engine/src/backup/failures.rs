@@ -5,6 +5,7 @@ use std::io;
 use hakaru_backup::{Job, JobError, Side, TapeError};
 use hakaru_contract::backup::{BackupJob, Lu};
 use hakaru_contract::{ConfigError, ErrorClass};
+use hakaru_runtime::file::FileOp;
 
 use crate::failure::Failure;
 use crate::nexus_failure;
@@ -31,6 +32,23 @@ fn place(lu: &Lu) -> String {
 /// Returns the failure of a portal that cannot be reached.
 pub fn of_connect(job: &BackupJob, side: Side, error: &io::Error) -> Failure {
     nexus_failure::of_connect(&place_of(job, side), error)
+}
+
+/// Returns the failure of a job whose disk failed a request. The kernel has repeated the request
+/// before it reports an error, so the job does not.
+pub fn of_device(job: &Job, side: Side, op: FileOp, error: &io::Error) -> Failure {
+    let op = match op {
+        FileOp::Read => "read",
+        FileOp::Write { .. } => "write",
+        _ => "flush",
+    };
+    let config = job.config();
+    let mut failure = Failure::peer(
+        format_args!("{}: a {op} failed: {error}", place_of(config, side)),
+        "see the logs of this machine's kernel and of the array",
+    );
+    failure.message.push_str(&progress(job));
+    failure
 }
 
 /// Returns the failure of a job that failed, or whose copy differs from the source. The message
@@ -82,12 +100,18 @@ pub fn of_job(job: &Job, error: &JobError) -> Failure {
             "see the array's own log",
         ),
     };
-    let written = job.counters().written_bytes;
-    if written > 0 && !matches!(error, JobError::Mismatch { .. }) {
-        let progress = format!("; {written} bytes of the copy had been written and acknowledged");
-        failure.message.push_str(&progress);
+    if !matches!(error, JobError::Mismatch { .. }) {
+        failure.message.push_str(&progress(job));
     }
     failure
+}
+
+/// Returns the end of a message about a copy that was cut off.
+fn progress(job: &Job) -> String {
+    match job.counters().written_bytes {
+        0 => String::new(),
+        written => format!("; {written} bytes of the copy had been written and acknowledged"),
+    }
 }
 
 /// Returns the failure of a tape drive, its changer or a cartridge.

@@ -1,23 +1,22 @@
-//! The jobs, and the sockets of their streams.
+//! The jobs, and the sockets or disks of their streams.
 use std::collections::BTreeMap;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side, Turns};
+use hakaru_backup::{Job, Settings, Side, Turns};
 use hakaru_contract::SocketOptions;
 use hakaru_contract::backup::BackupConfig;
-use hakaru_iscsi_session::{Arrival, NexusError, Session, SessionError, Transmit};
+use hakaru_iscsi_session::Session;
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
-use super::failures::{of_connect, of_job};
+use super::disks::Disks;
+use super::job_set::JobSet;
 use crate::address::parse_address;
 use crate::description::{describe_keys, describe_lu};
 use crate::failure::Failure;
-use crate::sockets::{Machines, Sockets};
+use crate::sockets::Sockets;
 use crate::tcp::{self, TcpLog};
 
 /// Maximum number of sessions that log in at the same time.
@@ -26,37 +25,13 @@ const LOGINS_MAX: usize = 64;
 /// All jobs of the engine.
 pub struct Jobs<'r> {
     sockets: Sockets<'r>,
+    /// None if no job is on disks.
+    disks: Option<Disks>,
     job_set: JobSet,
     /// Number of jobs that have begun to log in.
     opened: usize,
     /// Last TCP counters of each socket.
     tcp: TcpLog,
-}
-
-/// The jobs and their state.
-#[derive(Default)]
-struct JobSet {
-    jobs: Vec<Job>,
-    /// Job and leg of each socket.
-    legs: Vec<(usize, Leg)>,
-    /// First socket of each job.
-    first: Vec<usize>,
-    /// New address of each redirected socket.
-    redirects: Vec<Option<SocketAddr>>,
-    latencies: Latencies,
-    /// Order of the jobs on each tape drive.
-    turns: Turns,
-    /// Jobs whose predecessor on their drive is done.
-    due: Vec<usize>,
-    ready: usize,
-    mounted: usize,
-    copied: usize,
-    verified: usize,
-    logged_out: usize,
-    /// The first failure that ends the engine at once.
-    fatal: Option<Failure>,
-    /// Failure of the first copy that differs; reported after all copies were verified.
-    mismatch: Option<Failure>,
 }
 
 impl<'r> Jobs<'r> {
@@ -66,6 +41,8 @@ impl<'r> Jobs<'r> {
         settings: &Settings,
     ) -> Result<Jobs<'r>, Failure> {
         let mut sockets = Sockets::new(reactor, settings.timeout, SocketOptions::default());
+        let on_disks = config.jobs.iter().any(|job| job.disks.is_some());
+        let disks = on_disks.then(|| Disks::new(reactor)).transpose()?;
         let mut job_set = JobSet {
             turns: Turns::new(&config.jobs),
             ..JobSet::default()
@@ -73,7 +50,8 @@ impl<'r> Jobs<'r> {
         for (index, job) in config.jobs.iter().enumerate() {
             let first = sockets.count();
             let job = Job::new(Arc::new(job.clone()), settings, index, first);
-            for leg in job.legs() {
+            // A job on disks has no sockets.
+            for leg in job.legs().filter(|leg| job.session(*leg).is_some()) {
                 let (field, lu) = match leg.side() {
                     Side::Source => ("source", &job.config().source),
                     Side::Destination => ("destination", &job.config().destination),
@@ -88,17 +66,25 @@ impl<'r> Jobs<'r> {
         }
         Ok(Jobs {
             sockets,
+            disks,
             job_set,
             opened: 0,
             tcp: TcpLog::default(),
         })
     }
 
-    /// Starts the login of more jobs.
+    /// Starts the login of more jobs, or opens their disks.
     pub fn open_more(&mut self) {
         while self.opened < self.job_set.jobs.len() && self.logging_in() < LOGINS_MAX {
             let job = self.opened;
             self.opened += 1;
+            if let Some(paths) = self.job_set.jobs[job].config().disks.clone() {
+                let disks = self.disks.as_mut().expect("a job is on disks");
+                if let Err(failure) = disks.open(job, &paths, &mut self.job_set) {
+                    self.job_set.end(failure);
+                }
+                continue;
+            }
             for leg in self.job_set.jobs[job].legs() {
                 let index = self.job_set.first[job] + leg.0;
                 self.sockets.connect(index, &mut self.job_set);
@@ -183,11 +169,24 @@ impl<'r> Jobs<'r> {
         }
     }
 
-    /// Calls `act` for a job, and sends the resulting data.
+    /// Calls `act` for a job, and sends the resulting data or requests.
     fn act(&mut self, number: usize, act: impl FnOnce(&mut Job)) {
         act(&mut self.job_set.jobs[number]);
-        self.sockets
-            .flush(self.job_set.first[number], &mut self.job_set);
+        self.flush(number);
+    }
+
+    fn flush(&mut self, number: usize) {
+        if self.job_set.jobs[number].config().disks.is_some() {
+            return self.serve_disks();
+        }
+        let first = self.job_set.first[number];
+        self.sockets.flush(first, &mut self.job_set);
+    }
+
+    fn serve_disks(&mut self) {
+        if let Some(disks) = &mut self.disks {
+            disks.serve(&mut self.job_set);
+        }
     }
 
     /// Returns whether every job has written all data that it read to stable storage.
@@ -205,7 +204,7 @@ impl<'r> Jobs<'r> {
         self.job_set.logged_out == self.job_set.legs.len()
     }
 
-    /// Calls `act` for every job, and sends the resulting data.
+    /// Calls `act` for every job, and sends the resulting data or requests.
     pub fn for_each(&mut self, now: Time, act: impl Fn(&mut Job, Time, &mut Latencies)) {
         for job in 0..self.job_set.jobs.len() {
             act(
@@ -213,8 +212,7 @@ impl<'r> Jobs<'r> {
                 now,
                 &mut self.job_set.latencies,
             );
-            self.sockets
-                .flush(self.job_set.first[job], &mut self.job_set);
+            self.flush(job);
         }
     }
 
@@ -236,18 +234,27 @@ impl<'r> Jobs<'r> {
         self.job_set.mismatch.take()
     }
 
-    /// Returns the instant at which [`Jobs::handle_timeouts`] is due.
+    /// Returns the instant at which [`Jobs::handle_timeouts`] is due: at once after a failure.
     pub fn poll_timeout(&self) -> Time {
-        self.sockets.poll_timeout()
+        if self.job_set.fatal.is_some() {
+            return Time::ZERO;
+        }
+        let of_disks = self.disks.as_ref();
+        let of_disks = of_disks.map_or(Time::MAX, |disks| disks.poll_timeout(&self.job_set));
+        self.sockets.poll_timeout().min(of_disks)
     }
 
     pub fn handle_timeouts(&mut self) {
         self.sockets
             .handle_timeouts(clock::now(), &mut self.job_set);
+        self.serve_disks();
     }
 
     pub fn handle_event(&mut self, event: Event) {
-        self.sockets.handle_event(event, &mut self.job_set);
+        let disks = self.disks.as_mut();
+        if !disks.is_some_and(|disks| disks.handle_event(event)) {
+            self.sockets.handle_event(event, &mut self.job_set);
+        }
     }
 
     /// Visits the TCP counters of each job's connections, as entity and counters. A closed
@@ -258,7 +265,8 @@ impl<'r> Jobs<'r> {
                 self.tcp.read(index, socket);
             }
         }
-        for (job, first) in self.job_set.jobs.iter().zip(&self.job_set.first) {
+        let jobs = self.job_set.jobs.iter().zip(&self.job_set.first);
+        for (job, first) in jobs.filter(|(job, _)| job.config().disks.is_none()) {
             let of_job = self.tcp.of(*first..first + job.legs().count());
             for side in [Side::Source, Side::Destination] {
                 let streams = of_job.clone().skip(side as usize).step_by(2);
@@ -282,10 +290,13 @@ impl<'r> Jobs<'r> {
             {
                 let lu_facts = json!({
                     "lu": job.facts(side).map(describe_lu),
-                    "negotiated": describe_keys(job.session(leg).agreed()),
+                    "negotiated": job.session(leg).map(Session::agreed).map(describe_keys),
                 });
                 facts.insert(side.name().to_owned(), lu_facts);
             }
+        }
+        if let Some(disks) = &self.disks {
+            facts.insert("io_backend".to_owned(), json!(disks.backend()));
         }
         let parts: BTreeMap<&str, Value> = self
             .jobs()
@@ -302,99 +313,5 @@ impl<'r> Jobs<'r> {
             .collect();
         facts.insert("parts".to_owned(), json!(parts));
         facts
-    }
-}
-
-impl JobSet {
-    fn handle_event_of(&mut self, index: usize, event: JobEvent) {
-        let job = &self.jobs[index];
-        match event {
-            JobEvent::Ready => self.ready += 1,
-            JobEvent::Redirected { leg, address } => match address.parse() {
-                Ok(address) => self.redirects[self.first[index] + leg.0] = Some(address),
-                Err(_) => {
-                    let error = NexusError::Session(SessionError::RedirectAddress(address));
-                    let side = leg.side();
-                    self.fail(index, &JobError::Nexus { side, error });
-                }
-            },
-            JobEvent::Mounted => self.mounted += 1,
-            JobEvent::Copied { .. } => {
-                self.copied += 1;
-                self.due.extend(self.turns.after(index));
-            }
-            JobEvent::Verified => {
-                self.verified += 1;
-                self.due.extend(self.turns.after(index));
-            }
-            JobEvent::Failed(error @ JobError::Mismatch { .. }) => {
-                let failure = of_job(job, &error);
-                self.mismatch.get_or_insert(failure);
-            }
-            JobEvent::Failed(error) => self.fail(index, &error),
-            JobEvent::LoggedOut(_) => self.logged_out += 1,
-        }
-    }
-
-    fn fail(&mut self, job: usize, error: &JobError) {
-        let failure = of_job(&self.jobs[job], error);
-        self.fatal.get_or_insert(failure);
-    }
-}
-
-impl Machines for JobSet {
-    fn handle_connected(&mut self, now: Time, index: usize) {
-        let (job, leg) = self.legs[index];
-        self.jobs[job].handle_connected(now, leg);
-    }
-
-    fn handle_unreachable(&mut self, index: usize, error: &io::Error) {
-        let (job, leg) = self.legs[index];
-        let failure = of_connect(self.jobs[job].config(), leg.side(), error);
-        self.fatal.get_or_insert(failure);
-    }
-
-    fn handle_received(&mut self, arrival: Arrival, index: usize, bytes: &[u8]) {
-        let (job, leg) = self.legs[index];
-        self.jobs[job].handle_received(arrival.last, leg, bytes, &mut self.latencies);
-    }
-
-    fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
-        let (job, leg) = self.legs[index];
-        self.jobs[job].handle_closed(now, leg, why, &mut self.latencies);
-    }
-
-    fn handle_timeout(&mut self, now: Time, index: usize) {
-        let (job, leg) = self.legs[index];
-        self.jobs[job].handle_timeout(now, leg, &mut self.latencies);
-    }
-
-    fn poll_timeout(&self, index: usize) -> Option<Time> {
-        let (job, leg) = self.legs[index];
-        self.jobs[job].poll_timeout(leg)
-    }
-
-    fn transmit(&mut self, index: usize) -> &mut Transmit {
-        let (job, leg) = self.legs[index];
-        self.jobs[job].transmit(leg)
-    }
-
-    fn session(&self, index: usize) -> &Session {
-        let (job, leg) = self.legs[index];
-        self.jobs[job].session(leg)
-    }
-
-    fn settle(&mut self, index: usize) -> Option<SocketAddr> {
-        let (job, _) = self.legs[index];
-        while let Some(event) = self.jobs[job].poll_event() {
-            self.handle_event_of(job, event);
-        }
-        self.redirects[index].take()
-    }
-
-    fn poll_transmit(&mut self, index: usize) -> Option<usize> {
-        let (job, _) = self.legs[index];
-        let leg = self.jobs[job].poll_transmit()?;
-        Some(self.first[job] + leg.0)
     }
 }

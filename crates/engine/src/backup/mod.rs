@@ -1,10 +1,11 @@
-//! The `backup` engine: image backup jobs in one thread, each over its own iSCSI sessions.
+//! The `backup` engine: image backup jobs in one thread, each over its own iSCSI sessions, or on
+//! the disks of this machine's kernel.
 //!
-//! 1. Check the configuration, log in, survey every LU, and check that every image fits. Put the
-//!    first cartridge of each tape drive into it. Then send `ready`.
-//! 2. At the instant of `start`, every job begins; jobs on one tape drive run one after another. Phase `measure` lasts until all jobs are done,
-//!    the time limit has passed, or `stop` arrives. In phase `drain`, data in memory is written and
-//!    flushed.
+//! 1. Check the configuration, log in, survey every LU (or open its disk), and check that every
+//!    image fits. Put the first cartridge of each tape drive into it. Then send `ready`.
+//! 2. At the instant of `start`, every job begins; jobs on one tape drive run one after another.
+//!    Phase `measure` lasts until all jobs are done, the time limit has passed, or `stop` arrives.
+//!    In phase `drain`, data in memory is written and flushed.
 //! 3. In phase `verify`, the copies configured for it are read back and compared. Skipped after a
 //!    `stop`.
 //! 4. The sessions log out. Then send `result`.
@@ -12,7 +13,9 @@
 //! A job that fails ends the engine with an error that names it, because results without that job
 //! are not a valid measurement. Compression and digests run on the same thread and are part of its
 //! CPU time.
+mod disks;
 mod failures;
+mod job_set;
 mod jobs;
 mod meter;
 
@@ -40,8 +43,8 @@ const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
 /// Runs the `backup` engine until its work is done.
 ///
 /// # Errors
-/// The configuration is invalid, an image does not fit, a session is lost, a read or write fails,
-/// or a copy differs.
+/// The configuration is invalid, an image does not fit, a disk cannot be opened, a session is lost,
+/// a read or write fails, or a copy differs.
 pub fn run(config: &BackupConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     config.validate().map_err(|e| usage_of(&e))?;
     let mut engine = Engine::new(config, reactor)?;
@@ -82,8 +85,10 @@ impl<'r> Engine<'r> {
             tape_timeout: Duration::from_secs_f64(config.tape_command_timeout_s),
             seed: u64::from_ne_bytes(seed),
         };
-        process::reserve_descriptors(config.sessions() as u64).or_environment(
-            "open two sockets for every stream",
+        let on_disks = config.jobs.iter().filter(|job| job.disks.is_some());
+        let descriptors = config.sessions() + 2 * on_disks.count();
+        process::reserve_descriptors(descriptors as u64).or_environment(
+            "open two sockets for every stream, or two disks for a job",
             "raise the limit with `ulimit -n`, or use fewer jobs or streams",
         )?;
         Ok(Engine {

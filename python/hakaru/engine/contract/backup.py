@@ -48,6 +48,15 @@ class TapeDestination(Message):
     immediate_filemarks: bool = False
 
 
+class Disks(Message):
+    """Paths of the disks that the kernel has for both LUs of a job, because it is their
+    initiator.
+    """
+
+    source: str
+    destination: str
+
+
 class BackupJob(Message):
     """The copy of one disk image. `length_bytes` 0: up to the end of the source."""
 
@@ -64,6 +73,7 @@ class BackupJob(Message):
     compression: Compression = NoCompression()
     verify: bool = False
     tape: TapeDestination | None = None
+    disks: Disks | None = None
 
 
 class BackupConfig(Message):
