@@ -46,6 +46,7 @@ VARIABLES: dict[str, Any] = {
     "buffer": {"sets": ["lab.links.vtl.queue"]},
     "streams": {"sets": ["load.streams"]},
     "pause": {"off": {}, "on": {"lab.links.vtl.pause": True}},
+    "initiator": {"open-iscsi": {"load.initiator": "kernel"}},
 }
 CHANNELS = (
     ("primary", "a-b"),
@@ -121,6 +122,8 @@ class Copy:
     old_kernel: bool = False
     """Whether TCP_INFO lacks the count of timeouts."""
     array_bytes_more: int = 0
+    read_by_kernel: int | None = None
+    """Bytes that the initiator, a guest's kernel, read on its own; None with hakaru's initiator."""
     warmup: int = 0
     """Seconds at the start that do not count."""
     slowest_seconds: int | None = None
@@ -200,6 +203,8 @@ def backup_at(copy: Copy, second: int) -> dict[str, dict[str, float]]:
     share = second / copy.seconds / copy.jobs
     for i in range(1, copy.jobs + 1):
         counters[f"backup/vm2_{i}"] = dict(job)
+        if copy.read_by_kernel is not None:
+            continue
         tcp = {"sent_bytes": octets + copy.retransmitted * PAYLOAD * share, "acked_bytes": octets}
         tcp |= {"retransmits": copy.retransmitted * share, "retransmitted_bytes": copy.retransmitted * PAYLOAD * share}
         if not copy.old_kernel:
@@ -231,7 +236,8 @@ def _counted(factors: dict[str, Any], copy: Copy) -> RepetitionData:
         samples.add("kvm-1", "backup", at, counted)
         octets = counted["backups"]["read_bytes"]
         for node, name in (("primary", "read_bytes"), ("vtl", "write_bytes")):
-            array: dict[str, dict[str, float]] = {"lu/0": {name: octets + copy.array_bytes_more}}
+            more = copy.array_bytes_more + ((copy.read_by_kernel or 0) if node == "primary" else 0)
+            array: dict[str, dict[str, float]] = {"lu/0": {name: octets + more}}
             for node_and_entity, busy in copy.busy.items():
                 owner, _, entity = node_and_entity.partition(" ")
                 if owner == node:
@@ -251,6 +257,8 @@ def _counted(factors: dict[str, Any], copy: Copy) -> RepetitionData:
     error = None if copy.status == "done" else "gone"
     record = repetition(START, copy.slowest_seconds or copy.seconds, engine, status=copy.status, error=error)
     record["measure"]["start_ns"] += copy.warmup * SECOND
+    if copy.read_by_kernel is not None:
+        record["guests"] = {"kvm-1": {"initiator": "open-iscsi"}}
     if copy.tape is not None:
         found = {"tape_drives": [LTO5]}
         record["engines"].append({"node": "vtl", "engine": "array", "found": found, "values": {}})

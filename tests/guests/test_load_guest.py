@@ -30,7 +30,10 @@ variables:
     open-iscsi: {lab.load_guest: {cpus: 1}, load.initiator: kernel}
 factors:
 """
-COPY_GUEST = "{lab.load_guest: {cpus: 1}, lab.tcp.stack: 2009, load.verify: true, load.time_limit: 60 s}"
+COPY_GUEST = (
+    "{{lab.load_guest: {{cpus: 1}}, lab.tcp.stack: 2009, load.verify: true, load.time_limit: 60 s,"
+    " load.initiator: {initiator}}}"
+)
 """The copy job in a guest whose kernel still separates SACK from RACK."""
 
 
@@ -127,18 +130,25 @@ def test_run_compares_the_initiators(hakaru: Hakaru, tmp_path: Path, image: Imag
     assert guests_below(os.getpid()) == before
 
 
-def test_guest_copies_images_through_an_emulated_network(hakaru: Hakaru, tmp_path: Path, image: Image) -> None:
+@pytest.mark.parametrize(("initiator", "name", "sessions"), [("hakaru", "hakaru", 4), ("kernel", "open-iscsi", 0)])
+def test_guest_copies_images_through_an_emulated_network(
+    hakaru: Hakaru, tmp_path: Path, image: Image, initiator: str, name: str, sessions: int
+) -> None:
     needs_taps(image)
     path = tmp_path / "study.yaml"
     cases = "factors: [{case: [guest]}]\n"
-    text = COPY.replace("    plain: {load.verify: true}\n", f"    guest: {COPY_GUEST}\n")
+    text = COPY.replace("    plain: {load.verify: true}\n", f"    guest: {COPY_GUEST.format(initiator=initiator)}\n")
     path.write_text(text.partition("factors:")[0] + cases + "measure:" + text.partition("measure:")[2])
     before = guests_below(os.getpid())
     result = hakaru.run("run", str(path), "--json", "--report", "none")
     assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     (record,) = RunReader(hakaru.only_run()).repetitions()
     assert record["status"] == "done", record["error"]
-    assert "load_in_guest" in {c["caveat"] for c in record["caveats"]} and set(record["guests"]) == {"kvm"}
+    (caveat,) = [c for c in record["caveats"] if c["caveat"] == "load_in_guest"]
+    assert caveat["values"]["initiator"] == name and set(record["guests"]) == {"kvm"}
+    (found,) = [e["found"] for e in record["engines"] if e["engine"] == "backup"]
+    assert found["sessions"] == sessions
+    assert "bytes_not_conserved" not in {c["caveat"] for c in record["caveats"]}
     values = values_of(record, "backup")
     assert (values["bytes"], values["verified_bytes"], values["mismatches"]) == (2 << 20, 2 << 20, 0)
     assert {e["node"] for e in record["engines"] if e["engine"] == "watch"} == {"primary", "vtl", "kvm", "fabric"}

@@ -64,6 +64,16 @@ def test_script_returns_its_output_and_status(guest: Guest, run: Run) -> None:
     run(work())
 
 
+def test_answer_to_a_script_whose_caller_gave_up_is_passed_over(guest: Guest, run: Run) -> None:
+    async def work() -> None:
+        with pytest.raises(TimeoutError):
+            # The script begins, and continues after its caller.
+            await asyncio.wait_for(guest.run("usleep 2000000; echo late"), 0.5)
+        assert await guest.run("echo own") == "own\n"
+
+    run(work())
+
+
 def test_monitor_reports_the_machine_and_its_threads(guest: Guest, run: Run) -> None:
     async def work() -> None:
         assert await guest.emulator.status() == "running"

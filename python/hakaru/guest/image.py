@@ -61,8 +61,19 @@ def cache_folder() -> Path:
 def find_image(name: RecipeName = "cloud") -> Image:
     """Return the image of a recipe, from the cache or newly built.
 
-    Raises EnvironmentError_ if it cannot be built: no Debian, another processor, no package mirror.
+    Raises EnvironmentError_ if it cannot be built: no Debian, another processor, no package mirror,
+    no space.
     """
+    try:
+        return _cached_image(name)
+    except OSError as error:
+        raise EnvironmentError_(
+            f"the image of a guest cannot be kept in {cache_folder()}: {error.strerror or error}",
+            "make space in this folder, or name another one with XDG_CACHE_HOME",
+        ) from error
+
+
+def _cached_image(name: RecipeName) -> Image:
     recipe, cache = RECIPES[name], cache_folder()
     folder = cache / f"{name}-{_identity(recipe)}"
     if not folder.is_dir():

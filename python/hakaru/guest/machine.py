@@ -172,9 +172,13 @@ class Guest:
         async with self._busy:
             self._id += 1
             await self._send_line(f"{self._id} {timeout_s:.0f} {base64.b64encode(script.encode()).decode()}\n")
-            answer = (await self._answer("answer", timeout_s + _ANSWER_S)).split(" ")
-        identity, status, output = int(answer[0]), int(answer[1]), base64.b64decode(answer[2]).decode(errors="replace")
-        assert identity == self._id, f"{self.name} answered order {identity}, not {self._id}"
+            identity = 0
+            # A script whose caller was cancelled, or gave up, is answered first.
+            while identity < self._id:
+                answer = (await self._answer("answer", timeout_s + _ANSWER_S)).split(" ")
+                identity = int(answer[0])
+            assert identity == self._id, f"{self.name} answered order {identity}, not {self._id}"
+        status, output = int(answer[1]), base64.b64decode(answer[2]).decode(errors="replace")
         if status != 0:
             text = output + (f"(killed after {timeout_s:g} s)\n" if status == _KILLED else "")
             raise GuestCommandError(self.name, script, status, text)

@@ -118,10 +118,6 @@ class OpenIscsi:
             timeout_s=LOGIN_TIMEOUT_S,
         )
 
-    async def rescan(self) -> None:
-        """Let the kernel rescan the LUs for new sizes and new LUs."""
-        await self.guest.run("iscsiadm -m session --rescan", timeout_s=LOGIN_TIMEOUT_S)
-
 
 class IscsiSession:
     """One session of the guest's kernel. Created by `OpenIscsi.log_in`."""

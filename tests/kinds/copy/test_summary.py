@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jsonschema
 import pytest
 from hakaru import lost_packets
 from hakaru.analysis import summarise
+from hakaru.wording import number
 
 from tests.analysis.small_backup import (
     FULL,
@@ -81,7 +83,17 @@ def test_kernel_that_does_not_count_timeouts_has_no_timeout_wait(tmp_path: Path)
     point = single_point(tmp_path, Copy(rate=6, timeouts=40, dropped=100, retransmitted=100, old_kernel=True))
     assert point["metrics"]["timeout_wait_s"]["mean"] is None
     assert point["limiter"] == "switch_buffer"
-    assert "does not report" in point["findings"][0]["text"]
+    assert "is not known" in point["findings"][0]["text"]
+
+
+def test_losses_of_connections_that_are_not_counted_are_those_of_the_guest(tmp_path: Path) -> None:
+    point = single_point(tmp_path, replace(SLOW, read_by_kernel=0))
+    assert point["metrics"]["retransmitted_percent"]["mean"] is None
+    assert point["metrics"]["timeouts"]["mean"] is None
+    assert point["limiter"] == "switch_buffer"
+    assert "is not known" in point["findings"][0]["text"]
+    no_loss = replace(SLOW, read_by_kernel=0, retransmitted=0)
+    assert single_point(tmp_path / "none", no_loss)["limiter"] != "switch_buffer"
 
 
 def test_hops_follow_the_data_from_source_to_destination(tmp_path: Path) -> None:
@@ -119,6 +131,19 @@ def test_unaccounted_frame_makes_the_point_invalid(tmp_path: Path) -> None:
 def test_bytes_of_jobs_and_arrays_must_agree(tmp_path: Path) -> None:
     assert "bytes_not_conserved" not in caveat_names(single_point(tmp_path / "good", FULL))
     assert "bytes_not_conserved" in caveat_names(single_point(tmp_path / "bad", Copy(array_bytes_more=512)))
+
+
+@pytest.mark.parametrize(
+    ("copy", "conserved"),
+    [
+        (Copy(read_by_kernel=64 << 10), True),
+        (Copy(read_by_kernel=2 << 20), False),
+        (Copy(read_by_kernel=-512), False),
+        (Copy(read_by_kernel=0, array_bytes_more=512), False),
+    ],
+)
+def test_kernel_that_is_the_initiator_reads_a_little_more(tmp_path: Path, copy: Copy, conserved: bool) -> None:
+    assert ("bytes_not_conserved" not in caveat_names(single_point(tmp_path, copy))) is conserved
 
 
 @pytest.mark.parametrize(
@@ -367,6 +392,22 @@ def test_change_that_reverts_another_is_not_a_single_change(tmp_path: Path) -> N
     assert [change["kind"] for change in remedy["evidence"]["changes"]] == ["queue"]
 
 
+def test_initiators_are_compared_and_are_no_remedy(tmp_path: Path) -> None:
+    points = [({}, SLOW), ({"initiator": "open-iscsi"}, replace(SLOW, rate=6.3, read_by_kernel=4096))]
+    rates = (6.0, 6.1, 5.9)
+    runs = [
+        Pt({"case": "unthrottled"} | more, [replace(copy, rate=copy.rate * rate / 6) for rate in rates])
+        for more, copy in points
+    ]
+    findings = summarise(write_run(tmp_path, runs))["findings"]
+    (compared,) = [f for f in findings if f["kind"] == "initiators"]
+    assert compared["evidence"]["ratio"] == pytest.approx(1.05)
+    assert compared["evidence"]["n"] == 3
+    assert "With the initiator of Linux" in compared["text"] and "1.05 times" in compared["text"]
+    # Both collapse.
+    assert "remedy" not in {f["kind"] for f in findings}
+
+
 def test_remedy_uses_the_least_buffer_and_the_fewest_streams(tmp_path: Path) -> None:
     points = [
         ({}, 6),
@@ -404,6 +445,8 @@ def test_sum_above_the_path_is_explained_by_jobs_that_end_early(tmp_path: Path) 
     assert mean(point, "fastest_to_slowest") == pytest.approx(2)
     assert mean(point, "jain_index") == pytest.approx((3.5 * 28) ** 2 / 4 / (3.25 * 28**2))
     assert [mean(point, f"ranked_seconds/{rank}") for rank in (1, 2, 3, 4)] == [8, 8, 8, 16]
+    copied = [mean(point, f"ranked_mib/{rank}") for rank in (1, 2, 3, 4)]
+    assert copied == pytest.approx([28 * 8 * MIB_PER_MB] * 3 + [14 * 16 * MIB_PER_MB])
     assert "exceeds" not in point["findings"][0]["text"]
     fast = single_point(tmp_path / "fast", Copy(rate=40.0, seconds=8, slowest_seconds=16))
     assert "exceeds the 112 MiB/s" in fast["findings"][0]["text"]
@@ -428,6 +471,19 @@ def test_expectation_about_a_table_names_the_worst_level_of_a_text_factor(tmp_pa
     (outcome,) = summarise(run)["expectations"]
     assert outcome["held"] is True
     assert "unthrottled" in outcome["found"] and "unthrottled" in outcome["found_ja"]
+
+
+def test_outcome_of_an_expectation_states_the_interval_of_the_value(tmp_path: Path) -> None:
+    expect = [{"kind": "reference", "table": "jdsf-2013-backup", "metric": "mib_per_s", "percent": 25}]
+    copies = [replace(SLOW, rate=SLOW.rate * share) for share in (0.99, 1.0, 1.01)]
+    points = [Pt({"case": "unthrottled", "tcp": "2009"}, copies)]
+    run = write_run(tmp_path, points, publications=PUBLICATIONS, reference=[PUBLISHED], expect=expect)
+    summary = summarise(run)
+    estimate = summary["points"][0]["metrics"]["mib_per_s"]
+    interval = f"{number(estimate['low'])}–{number(estimate['high'])}"
+    (outcome,) = summary["expectations"]
+    assert f"95 % confidence interval of the value {interval}" in outcome["found"]
+    assert f"値の 95 % 信頼区間 {interval}" in outcome["found_ja"]
 
 
 def test_expectations_about_the_best_number_of_streams_are_judged(tmp_path: Path) -> None:

@@ -101,6 +101,11 @@ class CopyLoad(Load):
         default=False,
         description="read the copy back and compare it after the measurement; wrong data ends the run with exit code 6",
     )
+    initiator: Literal["hakaru", "kernel"] = Field(
+        default="hakaru",
+        description="`hakaru`: the initiator of hakaru. `kernel`: that of Linux, open-iscsi, in the guest of "
+        "`lab.load_guest`; jobs then copy between its disks past the page cache",
+    )
     source: CopyEnd = Field(alias="from")
     destination: CopyDestination = Field(alias="to")
     time_limit: Duration = Field(

@@ -13,7 +13,7 @@ from hakaru.units import format_duration, format_size
 from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
-ANSWERS = ("limiter", "tape", "ratio", "tcp_age", "remedy")
+ANSWERS = ("limiter", "tape", "ratio", "tcp_age", "initiators", "remedy")
 
 
 def chief_findings(summary: Json) -> list[Json]:

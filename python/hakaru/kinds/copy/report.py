@@ -14,7 +14,7 @@ from hakaru.study import Study
 from hakaru.wording import number, percent, say
 
 Json = dict[str, Any]
-COLUMNS = ("MiB/s", "±", "path", "sum", "fastest/slowest", "last s", "dropped", "resent %", "timeouts")
+COLUMNS = ("MiB/s", "±", "path", "sum", "fastest/slowest", "Jain", "last s", "dropped", "resent %", "timeouts")
 
 
 class CopyReport(ReportKind):
@@ -61,6 +61,7 @@ def _cells(point: Json) -> list[str]:
     shown = (
         "sum_mib_per_s",
         "fastest_to_slowest",
+        "jain_index",
         "last_done_s",
         "dropped_frames",
         "retransmitted_percent",

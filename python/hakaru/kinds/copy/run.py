@@ -8,13 +8,14 @@ from typing import cast
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.kinds.copy import kernel
 from hakaru.kinds.copy.configure import ENDS, Target, copy_configs, lab_targets, library_of, ports
 from hakaru.kinds.copy.load import CopyLoad, load_at
 from hakaru.kinds.copy.meter import CopyMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
 from hakaru.run.configure import array_configs
-from hakaru.run.kind import Cost, Engines, Finished, Phases, RunKind
+from hakaru.run.kind import Cost, Engines, Finished, KernelLoad, Phases, RunKind
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
@@ -43,6 +44,12 @@ class CopyRun(RunKind):
         """The jobs, distributed over the lab's hosts."""
         targets = lab_targets(expanded.at(turn.point), {name: lab.portals(name) for name in lab.array_names})
         return copy_configs(expanded, turn, lab.loading_names, targets, reaches=reaches(lab))
+
+    def kernel_load(self, study: Study, load: contract.EngineConfig) -> KernelLoad | None:
+        """The jobs of one host on its disks, if the guests' kernels are the initiators."""
+        if load_at(study).initiator == "hakaru":
+            return None
+        return kernel.CopyOnDisks(load_at(study), cast(contract.BackupConfig, load))
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Check that the site has sources and expendable destinations. Writes are always allowed
@@ -126,6 +133,13 @@ def _check_site(expanded: Expanded, site: Site) -> None:
     """Check that the site has sources and expendable destinations, and that points change only the
     load. Raises UsageError otherwise.
     """
+    for point in expanded.points:
+        if load_at(expanded.at(point)).initiator == "kernel":
+            raise UsageError(
+                f"nothing was written: at the point {shown(point)}, the initiator is the kernel of a guest, and only "
+                "labs have guests",
+                "choose other points with --only",
+            )
     if load_at(expanded.study).destination.tape is not None:
         raise UsageError(
             "nothing was written: the study copies images to a tape library, which a site cannot name",

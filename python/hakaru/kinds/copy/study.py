@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from hakaru.analysis.rules.judge import verdicts_of
-from hakaru.kinds.copy import consistency
+from hakaru.kinds.copy import consistency, kernel
 from hakaru.kinds.copy.analysis import metrics, tape
 from hakaru.kinds.copy.load import CopyLoad, load_at
 from hakaru.kinds.copy.rules import STAGES
@@ -54,6 +54,7 @@ class CopyStudy(StudyKind):
                 message = "a copy is measured to its last write"
                 yield ("measure", field), message, "leave it out; `load.warmup` and `load.time_limit` bound it"
         yield from consistency.problems(load_at(study), study.storage)
+        yield from kernel.problems(study, load_at(study))
 
 
 STUDY = CopyStudy()

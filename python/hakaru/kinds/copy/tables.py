@@ -1,7 +1,8 @@
 """Tables of copies: one of points for each set of factors, and one of the VMs of the plain points.
 
-The table of VMs has size, time and rate of each VM, as publications print them. It is sorted by
-rate, because another VM may be the slowest one in each repetition.
+The table of VMs has size, time and rate of each VM, as publications print them. Size and time are
+those after the warm-up: the rate is their quotient. The table is sorted by rate, because another VM
+may be the slowest one in each repetition.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from hakaru.kinds.copy.figures import label, plain_points, published
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
 from hakaru.report.sweep import factor_title
-from hakaru.units import format_size
 from hakaru.wording import MISSING, number, say, tenths
 
 Json = dict[str, Any]
-COLUMNS = ("n", "mib_per_s", "sum", "path_percent", "fairness", "done", "again", "timeouts", "waiting", "dropped")
-VM_COLUMNS = ("rank", "size", "seconds", "mib_per_s")
+COLUMNS = (
+    *("n", "mib_per_s", "sum", "path_percent", "fairness", "jain"),
+    *("done", "again", "timeouts", "waiting", "dropped"),
+)
+VM_COLUMNS = ("rank", "mib", "seconds", "mib_per_s")
 
 
 def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
@@ -47,7 +50,7 @@ def _point(point: Json, varied: list[str], letters: Mapping[str, str], language:
     def mean(name: str) -> str:
         return number(metrics[name]["mean"], language)
 
-    fairness = metrics["fastest_to_slowest"]["mean"]
+    fairness, jain = (metrics[name]["mean"] for name in ("fastest_to_slowest", "jain_index"))
     cells: list[Cell | str] = [str(point["factors"][factor]) for factor in varied]
     cells += [
         str(metrics["mib_per_s"]["n"]),
@@ -55,6 +58,7 @@ def _point(point: Json, varied: list[str], letters: Mapping[str, str], language:
         mean("sum_mib_per_s"),
         tenths(metrics["path_percent"]["mean"], language),
         MISSING if fairness is None else f"{fairness:.2f}",
+        MISSING if jain is None else f"{jain:.2f}",
         _span(mean("first_done_s"), mean("last_done_s")),
         tenths(metrics["retransmitted_percent"]["mean"], language),
         mean("timeouts"),
@@ -84,8 +88,11 @@ def _vms(summary: Json, language: str) -> list[Table]:
     rows = []
     for point in points:
         for rank in range(1, _ranks(point) + 1):
-            cells: list[Cell | str] = [label(summary, point), str(rank), format_size(point["image_bytes"])]
-            cells.append(number(point["metrics"][f"ranked_seconds/{rank}"]["mean"], language))
+            cells: list[Cell | str] = [label(summary, point), str(rank)]
+            cells += [
+                number(point["metrics"][f"{name}/{rank}"]["mean"], language)
+                for name in ("ranked_mib", "ranked_seconds")
+            ]
             cells.append(common.with_interval(point["metrics"][f"ranked_mib_per_s/{rank}"], language))
             cells += [number(_published(summary, point, rank), language)] if has_published else []
             rows.append(Row(cells))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.hops import Passage, worst_port
 from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Copying, Evidence, Flow, without_sums
@@ -17,12 +19,15 @@ def evidence_of(
     *,
     lost: float,
     late_us: float | None,
+    of_hosts: Mapping[str, float],
     cache: Cache | None = None,
 ) -> Evidence:
     """The evidence of one point. `lost`: packets that the fabric lost outside its model, mean over
     repetitions.
 
-    `late_us`: 99th percentile of the lateness of its frames, µs.
+    `late_us`: 99th percentile of the lateness of its frames, µs. `of_hosts`: TCP counters of the
+    hosts' kernels, mean over repetitions. They stand for those of the connections if the initiator
+    does not count its connections.
     """
 
     def mean(name: str) -> float | None:
@@ -42,6 +47,7 @@ def evidence_of(
         retransmitted_percent=mean("retransmitted_percent"),
         timeouts=mean("timeouts"),
         timeout_wait_s=mean("timeout_wait_s"),
+        retransmits=of_hosts.get("retransmits") if mean("retransmitted_percent") is None else None,
     )
     return Evidence(
         mb_per_s=mb_per_s,

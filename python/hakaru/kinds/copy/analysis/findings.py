@@ -4,6 +4,7 @@ the age of TCP.
 limiter   the bottleneck of each plain point (those of the study's first block)
 ratio     the rate of the fastest plain point relative to the slowest on the same path
 tcp_age   the rate with today's TCP relative to that with TCP of 2009
+initiators  the rate with the initiator of Linux relative to that with hakaru's, in the same guests
 collapse  the region of collapse in a map: the least buffer by number of streams
 tape      what the tape drives did at each plain point, and why; at others, beside the copy to disks
 remedy    single settings that end the collapse, the cheapest first
@@ -25,7 +26,15 @@ from hakaru.analysis.rules.rule import UNDETERMINED
 from hakaru.kinds.copy.analysis import tape_finding
 from hakaru.kinds.copy.analysis.maps import COLLAPSE_PERCENT, Map, collapsed
 from hakaru.kinds.copy.analysis.metrics import MIB
-from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, remedies, same_path, tcp_age_pairs
+from hakaru.kinds.copy.analysis.neighbours import (
+    GOOD_SHARE,
+    KINDS,
+    Change,
+    initiator_pairs,
+    remedies,
+    same_path,
+    tcp_age_pairs,
+)
 from hakaru.kinds.copy.analysis.points import CopyPoint
 from hakaru.kinds.copy.analysis.ratio import ratio_words
 from hakaru.study import Study
@@ -46,12 +55,15 @@ def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: 
     findings = [_limiter(p, len(plain) > 1) for p in plain]
     findings += tape_finding.of_points(points, plain)
     findings += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
-    # If the test setup was the bottleneck, a difference does not describe TCP.
+    # If the test setup was the bottleneck, a difference describes neither TCP nor the initiator.
     valid_for_tcp = [p for p in measured if not p.verdict.test_setup_limited]
     findings += [_tcp_age(old, new) for old, new in tcp_age_pairs(valid_for_tcp)]
+    valid = [p for p in points if p.mean("mib_per_s") is not None and not p.verdict.test_setup_limited]
+    findings += [_initiators(ours, linux) for ours, linux in initiator_pairs(valid)]
     findings += [_collapse(m) for m in maps]
     slow = [p for p in measured if collapsed(p)]
-    findings += [f for p in slow if (f := _remedy(p, remedies(study, p, points))) is not None]
+    fast = [p for p in points if not collapsed(p)]
+    findings += [f for p in slow if (f := _remedy(p, remedies(study, p, fast))) is not None]
     return findings
 
 
@@ -227,6 +239,20 @@ def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
         return sentences.sentences(language, *parts)
 
     return _finding("tcp_age", common, write, evidence | {"points": [old.id, new.id]})
+
+
+def _initiators(ours: CopyPoint, linux: CopyPoint) -> Finding:
+    ratio = linux.ratio_to(ours, "mib_per_s")
+    names = ("mib_per_s", "path_percent", "dropped_frames")
+    evidence: dict[str, Any] = {n: [p.mean(n) for p in (ours, linux)] for n in names}
+    evidence |= _ratio_evidence(ratio) | {"limiter": [p.verdict.limiter for p in (ours, linux)]}
+
+    def write(language: str) -> str:
+        rates = {"ours": ours.mean("mib_per_s"), "linux": linux.mean("mib_per_s")}
+        message = "backup.initiators.alike" if _is_alike(ratio) else "backup.initiators"
+        return say(language, message, {**rates, **ratio_words(language, ratio)})
+
+    return _finding("initiators", levels_of(ours), write, evidence | {"points": [ours.id, linux.id]})
 
 
 # --- Collapse and remedies

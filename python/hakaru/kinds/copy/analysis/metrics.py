@@ -47,13 +47,14 @@ MIB = 1 << 20
 
 
 def of_jobs(names: Sequence[str]) -> dict[str, str]:
-    """Metrics of single jobs and their units: the rate of each, and rates and times by rank, the
-    fastest first. Ranks compare repetitions in which another job is the slowest one.
+    """Metrics of single jobs and their units: the rate of each, and rates, bytes and times by rank,
+    the fastest first. Ranks compare repetitions in which another job is the slowest one.
     """
     ranks = range(1, len(names) + 1)
     return {
         **{f"mib_per_s/{name}": "MiB/s" for name in names},
         **{f"ranked_mib_per_s/{rank}": "MiB/s" for rank in ranks},
+        **{f"ranked_mib/{rank}": "MiB" for rank in ranks},
         **{f"ranked_seconds/{rank}": "s" for rank in ranks},
     }
 
@@ -144,7 +145,12 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
         metrics |= {f"{name}_latency_ms_{p}": ms for p, ms in zip(PERCENTILES, percentiles, strict=True)}
     metrics |= {f"mib_per_s/{job}": rate for job, rate in rates.items()}
     for rank, job in enumerate(sorted(rates, key=lambda job: -rates[job]), 1):
-        metrics |= {f"ranked_mib_per_s/{rank}": rates[job], f"ranked_seconds/{rank}": copied[job][1]}
+        octets_of_job, seconds = copied[job]
+        metrics |= {
+            f"ranked_mib_per_s/{rank}": rates[job],
+            f"ranked_mib/{rank}": octets_of_job / MIB,
+            f"ranked_seconds/{rank}": seconds,
+        }
     return metrics
 
 

@@ -19,6 +19,7 @@ from hakaru.units import parse_rate, parse_size
 STACK = "lab.tcp.stack"
 AGE = {STACK, "lab.tcp.sack", "lab.tcp.congestion_control"}
 """Places that may differ between the ages of TCP."""
+INITIATOR = "load.initiator"
 AMOUNT = {"load.image", "load.warmup", "load.time_limit"}
 """Places that say how much is measured. Points may differ in them and be compared all the same,
 because a rate that is slow needs more data, or more time, until it lasts.
@@ -109,9 +110,19 @@ def tcp_age_pairs(points: list[CopyPoint]) -> list[tuple[CopyPoint, CopyPoint]]:
     return [(old, new) for old, new in pairs if old.mean("mib_per_s") is not None]
 
 
+def initiator_pairs(points: list[CopyPoint]) -> list[tuple[CopyPoint, CopyPoint]]:
+    """Pairs that differ only in the initiator: hakaru's first, and that of Linux."""
+    return [
+        (ours, linux)
+        for ours in points
+        for linux in points
+        if differing(ours, linux) == {INITIATOR} and linux.setup.settings[INITIATOR] == "kernel"
+    ]
+
+
 def remedies(study: Study, slow: CopyPoint, points: list[CopyPoint]) -> list[Change]:
-    """The smallest change of each kind that raises `slow` to 90 % of the best point on the same
-    path, the cheapest first.
+    """The smallest change of each kind that raises `slow` to 90 % of the best of `points` on the
+    same path, the cheapest first.
 
     A change affects only places that `slow` leaves at the base value of the study. Reverting a
     level of `slow` and setting another place would be two changes.

@@ -91,6 +91,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
         passages,
         lost=gathered.lost,
         late_us=late_us,
+        of_hosts=_of_hosts(gathered.tcp_growths, setup),
         cache=cache.mean(gathered.caches),
     )
     return CopyPoint(
@@ -115,6 +116,16 @@ def _baseline_bits_per_s(run: RunData) -> float | None:
             value = baseline.get("forward_payload_bits_per_s")
             return None if value is None else float(value)
     return None
+
+
+def _of_hosts(growths: list[tcp_counts.Growth], setup: Setup) -> dict[str, float]:
+    """TCP counters of the hosts' kernels: their sum, mean over repetitions."""
+    nodes = [f"nodes/{host}" for host in setup.hosts]
+    return {
+        name: float(np.mean([sum(growth.get(node, {}).get(name, 0.0) for node in nodes) for growth in growths]))
+        for name in tcp_counts.NODE_NAMES
+        if any(name in growth.get(node, {}) for growth in growths for node in nodes)
+    }
 
 
 class _GatheredCopies(Gathered):
