@@ -66,13 +66,15 @@ def test_guest_forwards_between_two_e1000_nics(image: Image) -> None:
     assert {"scsi_dh_alua", "dm_multipath", "ext4"} <= set(result["modules"].split())
 
 
-@pytest.mark.parametrize("model", ["e1000e", "igb", "igbvf", "rtl8139"])
+@pytest.mark.parametrize("model", ["e1000e", "igb", "igbvf", "rtl8139", "vhost-net"])
 def test_guest_forwards_between_two_other_nics(image: Image, model: str) -> None:
-    """Skips where QEMU lacks the NIC: igb and its virtual functions came with QEMU 8.0."""
+    """Skips where QEMU lacks the NIC, as igb and its virtual functions before QEMU 8.0, or the
+    kernel lacks vhost.
+    """
     find_image("generic")
     result = forward("generic", {"model": model})
     check(result)
-    driver = {"rtl8139": "8139cp"}.get(model, model)
+    driver = {"rtl8139": "8139cp", "vhost-net": "virtio_net"}.get(model, model)
     assert f"driver: {driver}\n" in result["driver"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from hakaru.engine import contract
@@ -43,6 +43,10 @@ class Bench:
     """Capacity for frames without a rate; None: the same."""
     losses: dict[str, int] = field(default_factory=dict)
     """Frames that the counters of the device have in each trial."""
+    is_late: Callable[[contract.Trial], bool] = lambda trial: False
+    """Whether a frame of a trial is sent too late."""
+    surplus: int = 0
+    """Frames of each trial in the forward direction that arrive beyond those sent."""
     generator_percent: float = 0.0
     """CPU use of the thread that sends from the left port."""
     now_ns: int = 10**9
@@ -65,6 +69,10 @@ class Bench:
         if self.ring_drops and through:
             message = f"{self.ring_drops} frames found the ring full"
             faults = [packets.TesterFault(kind="receive_ring", entity="port/right", message=message)]
+        if self.is_late(trial):
+            faults.append(packets.TesterFault(kind="late", entity=f"stream/{FORWARD}", message="a frame was sent late"))
+        if self.surplus:
+            faults.append(packets.TesterFault(kind="surplus", entity=f"stream/{FORWARD}", message="too many arrived"))
         return contract.TrialOutcome(
             id=trial.id,
             start_ns=start_ns,
@@ -92,7 +100,7 @@ class Bench:
                 intended=intended,
                 sent=sent,
                 unsent=0 if intended is None else intended - sent,
-                received=received,
+                received=received + (self.surplus if name == FORWARD and received == sent else 0),
                 lost=sent - received,
                 duplicated=self.duplicated if name == FORWARD and received else 0,
                 reordered=self.reordered if name == FORWARD and received else 0,

@@ -15,9 +15,13 @@ import jsonschema
 import pytest
 from hakaru.analysis import summarise
 from hakaru.analysis.estimate import variation
-from hakaru.kinds.packets import names
+from hakaru.analysis.rules import judge
+from hakaru.analysis.rules.evidence import Evidence, Forwarding
+from hakaru.engine import contract
+from hakaru.kinds.packets import figures, names
 from hakaru.kinds.packets.load import PacketsLoad
 from hakaru.kinds.packets.report import REPORT
+from hakaru.kinds.packets.rules import STAGES
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.report import charts
@@ -33,6 +37,8 @@ from tests.kinds.packets.study import LAB, fields
 ROOT = Path(__file__).parents[3]
 SCHEMA = ROOT / "schema" / "report.schema.json"
 SAMPLE_NS = 100_000_000
+LATENCY_NS = 2_000_000_000
+"""Length of a trial for the latency, by default."""
 
 
 @dataclass
@@ -72,6 +78,8 @@ def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
                 "system_ns": at_ns * percent / 100,
                 "idle_ns": at_ns * (100 - percent) / 100,
             }
+        # A disk of this machine that is always busy.
+        counters["disk/vda"] = {"busy_ns": float(at_ns)}
         samples.add(NODE, "watch", at_ns, counters)
     for node, found in dialogue.histograms().items():
         histograms.add(node, "trials", None, [h.model_dump() for h in found])
@@ -153,10 +161,72 @@ def test_pinned_guests_are_compared_with_the_default(tmp_path: Path) -> None:
     assert "既定値（" in finding["text_ja"] and "apart" in finding["text_ja"]
 
 
+def test_nics_and_directions_are_compared_by_their_means_over_frame_sizes(tmp_path: Path) -> None:
+    rates = {"e1000": 20_000.0, "virtio-net": 26_000.0}
+    # Each size differs from the other repetition by as much as the NICs differ from each other.
+    noise = {64: (0.9, 1.1), 512: (1.1, 0.9), 1518: (0.9, 1.1)}
+    both = {"one": 1.0, "both": 2.0}
+    points = [
+        Pt(
+            {"frame": frame, "nic": nic, "direction": direction},
+            [Rep(Bench(rate * part * factor)) for part in noise[frame]],
+        )
+        for nic, rate in rates.items()
+        for direction, factor in both.items()
+        for frame in noise
+    ]
+    # A size that only one of them has is in no mean.
+    points.append(Pt({"frame": 128, "nic": "e1000", "direction": "one"}, [Rep(Bench(90_000.0))] * 2))
+    summary = summary_of(
+        tmp_path,
+        *points,
+        lab={"hosts": ["generator"], "device": {"forwards": "guest"}},
+        variables={
+            "frame": {"sets": ["load.frame"]},
+            "nic": {"sets": ["lab.device.guest.nic.model"]},
+            "direction": {"sets": ["load.direction"]},
+        },
+        factors=[
+            {"frame": [*noise], "nic": [*rates], "direction": [*both]},
+            {"frame": [128], "nic": ["e1000"], "direction": ["one"]},
+        ],
+    )
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    found = [f for f in summary["findings"] if f["kind"] == "comparison" and f["evidence"]["frames"]]
+    assert [(f["evidence"]["over"], f["where"]) for f in found] == [
+        *(("nic", {"direction": direction}) for direction in both),
+        *(("direction", {"nic": nic}) for nic in rates),
+    ]
+    evidence = found[0]["evidence"]
+    assert (evidence["base"], evidence["frames"]) == ("e1000", [*noise])
+    assert evidence["frames_per_s"]["e1000"] == pytest.approx(20_000, rel=0.02)
+    (ratio,) = evidence["ratio"].values()
+    assert ratio["mean"] == pytest.approx(1.3, rel=0.03) and 1 < ratio["low"] < ratio["high"] < 1.7
+    assert found[2]["evidence"]["ratio"]["both"]["mean"] == pytest.approx(2, rel=0.03)
+    assert "The rates are means over 3 frame sizes." in found[0]["text"] and "3 種類" in found[0]["text_ja"]
+    # One size shows no difference between the NICs.
+    (single,) = [
+        f for f in summary["findings"] if f["kind"] == "comparison" and f["where"] == {"frame": 64, "direction": "one"}
+    ]
+    assert single["evidence"]["ratio"]["virtio-net"]["low"] < 1
+
+
 def test_single_repetition_has_no_variation(tmp_path: Path) -> None:
     (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0))]))["points"]
     assert point["metrics"]["frames_per_s"]["mean"] is not None
     assert point["metrics"]["variation_percent"]["mean"] is None
+
+
+def test_searches_that_the_published_procedure_repeats_have_a_variation(tmp_path: Path) -> None:
+    published = {"procedure": "published", "repeats": 3, "budget": "10 min"}
+    reps = [Rep(Bench(100_000.0), search=published), Rep(Bench(90_000.0), search=published)]
+    (point,) = summary_of(tmp_path / "published", Pt({"frame": 64}, reps))["points"]
+    (mlr,) = summary_of(tmp_path / "mlr", Pt({"frame": 64}, [Rep(Bench(100_000.0))]))["points"]
+    # The simulated device is the same in all searches of a repetition, but not in both repetitions.
+    assert point["metrics"]["repeats_variation_percent"]["mean"] == pytest.approx(0, abs=1e-6)
+    assert point["metrics"]["repeats_variation_percent"]["n"] == 2
+    assert point["metrics"]["variation_percent"]["mean"] > 5
+    assert mlr["metrics"]["repeats_variation_percent"]["mean"] is None
 
 
 def test_published_variation_is_that_of_the_published_trials() -> None:
@@ -193,22 +263,35 @@ def test_published_ratios_of_queues_are_those_of_the_published_table() -> None:
     }
 
 
-PINNED = {"core": ("0", "2"), "processors": ("2", "4+6"), "pinning": ("4+6", "5+7")}
-"""First word of a row of the study → the two positions of virtual processors, with one queue."""
+POSITIONS = {
+    "core-1": ("1", "2"),
+    "core": ("0", "2"),
+    "processors": ("2", "4+6"),
+    "pinning": ("4+6", "5+7"),
+    "both-to-one": ("4+6", "4+6"),
+}
+"""Beginning of the name of a row of the study → the two positions of virtual processors."""
+QUEUES_OF = {"sr-iov": "8"}
+"""Driver → number of receive queues (RSS) of its published rows, if not one."""
 
 
-def test_published_ratios_of_positions_are_those_of_the_published_table() -> None:
+def test_published_ratios_of_positions_and_directions_are_those_of_the_published_table() -> None:
     with (ROOT / "reference" / "iw-2011-forwarding-direction.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if (row["rss_queues"], row["direction"]) == ("1", "uni")]
-    rates = {(row["guest_driver"], row["vcpu_pin"]): float(row["mean_fps"]) for row in rows}
+        rates = {
+            (row["guest_driver"], row["rss_queues"], row["vcpu_pin"], row["direction"]): float(row["mean_fps"])
+            for row in csv.DictReader(file)
+        }
     checked = 0
     for row in load("forwarding").study.reference:
-        word, _, nic = str(row.id).partition("-")
-        if isinstance(row, RatioReference) and word in PINNED:
-            of, to = PINNED[word]
-            assert row.published == pytest.approx(rates[nic, of] / rates[nic, to], abs=0.0005), row.id
+        word = next((word for word in POSITIONS if str(row.id).startswith(f"{word}-")), None)
+        if isinstance(row, RatioReference) and word is not None:
+            nic = row.id.removeprefix(f"{word}-")
+            driver, queues = nic.replace("sr-iov", "sriov"), QUEUES_OF.get(nic, "1")
+            (of, to), direction = POSITIONS[word], "bi" if word == "both-to-one" else "uni"
+            ratio = rates[driver, queues, of, direction] / rates[driver, queues, to, "uni"]
+            assert row.published == pytest.approx(ratio, abs=0.0005), row.id
             checked += 1
-    assert checked == 9
+    assert checked == 20
 
 
 @pytest.mark.parametrize(
@@ -354,6 +437,70 @@ def test_point_without_a_search_is_limited_by_the_tester(tmp_path: Path) -> None
     assert "tester_limited" in {c["caveat"] for c in point["caveats"]}
 
 
+@pytest.mark.parametrize(
+    ("verdict", "words"), [("tester limit", "while the device works"), ("at least", "highest rate that they reach")]
+)
+def test_sentence_says_whether_the_device_slows_the_tester_down(verdict: str, words: str) -> None:
+    forwarding = Forwarding(verdict, 5.1, None, None, None, None, cap="tester", cap_frames_per_s=40_000.0)
+    evidence = Evidence(1.0, {}, forwarding=forwarding)
+    judged = judge(STAGES, evidence)
+    assert judged.limiter == "tester" and judged.rule is not None
+    (sentence,) = judged.rule.sentences("en", judged, evidence)
+    assert words in sentence and "(5.10 % of" in sentence
+
+
+def test_point_with_more_frames_received_than_sent_is_invalid(tmp_path: Path) -> None:
+    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0, surplus=3))]))["points"]
+    (caveat,) = [c for c in point["caveats"] if c["caveat"] == "frames_surplus"]
+    assert not point["valid"] and caveat["values"]["frames"] == 3 * caveat["values"]["trials"]
+
+
+def test_loads_without_a_latency_are_counted(tmp_path: Path) -> None:
+    def is_late(trial: contract.Trial) -> bool:
+        return trial.duration_ns == LATENCY_NS
+
+    (late,) = summary_of(tmp_path / "late", Pt({"frame": 64}, [Rep(Bench(100_000.0, is_late=is_late))]))["points"]
+    (good,) = summary_of(tmp_path / "good", Pt({"frame": 64}, [Rep(Bench(100_000.0))]))["points"]
+    found = [c["values"] for c in late["caveats"] if c["caveat"] == "latency_missing"]
+    assert found == [{"missing": 3, "loads": 3}]
+    assert "latency_missing" not in {c["caveat"] for c in good["caveats"]}
+
+
+@pytest.mark.parametrize(
+    ("ends", "limiter", "searches"),
+    [("fuf", "one_cpu", 1), ("fu", "tester", 1), ("fuu", "tester", 2), ("fff", "one_cpu", 0)],
+)
+def test_most_searches_decide_on_the_bottleneck_and_the_others_are_counted(
+    tmp_path: Path, ends: str, limiter: str, searches: int
+) -> None:
+    reps = {"f": Rep(Bench(100_000.0), {"0": 30.0, "1": 99.0}), "u": Rep(Bench(1e7), {"0": 30.0, "1": 50.0})}
+    publications = {"paper": {"title": {"en": "A paper", "ja": "論文"}, "source": "a paper"}}
+    row = {"kind": "value", "publication": "paper", "id": "rate", "name": {"en": "Rate", "ja": "速度"}}
+    reference = [row | {"metric": "frames_per_s", "where": {"frame": 64}, "published": 1e5}]
+    run = Pt({"frame": 64}, [reps[end] for end in ends])
+    summary = summary_of(tmp_path, run, publications=publications, reference=reference)
+    (point,), (compared,) = summary["points"], summary["scorecard"]["rows"]
+    assert point["limiter"] == limiter
+    assert point["search"] == ("at least" if searches else "bracketed")
+    limited = [c for c in point["caveats"] if c["caveat"] == "tester_limited"]
+    assert [c["values"] for c in limited] == ([{"searches": searches, "total": len(ends)}] if searches else [])
+    assert all(f"{searches} of {len(ends)}" in c["text"] for c in limited)
+    # A mean over a lower bound is not judged by a published number.
+    assert compared["counted"] is (searches == 0)
+
+
+def test_search_without_a_rate_does_not_decide_on_the_bottleneck(tmp_path: Path) -> None:
+    without, with_rate = Rep(Bench(100_000.0, tester=0.0)), Rep(Bench(100_000.0), {"0": 30.0, "1": 99.0})
+    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [without, with_rate]))["points"]
+    assert (point["limiter"], point["metrics"]["frames_per_s"]["n"]) == ("one_cpu", 1)
+    assert [c["values"] for c in point["caveats"] if c["caveat"] == "tester_limited"] == [{"searches": 1, "total": 2}]
+
+
+def test_disks_of_this_machine_are_no_part_of_the_device(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0))]))
+    assert summary["points"][0]["rule_book"] == []
+
+
 def test_report_has_rates_a_curve_and_tables_in_both_languages(tmp_path: Path) -> None:
     points = [Pt({"frame": size}, [Rep(Bench(rate)) for _ in range(3)]) for size, rate in ((64, 9e4), (1518, 8e4))]
     summary = summary_of(tmp_path, *points)
@@ -407,6 +554,20 @@ def test_figure_has_a_line_for_each_of_a_few_processors(tmp_path: Path) -> None:
         svg = charts.svg(group.figures[1].draw(charts.Size(640, 320, 120)))
         for name in ("CPU 0", "CPU 1", "all CPUs", "busiest CPU"):
             assert (name in svg) is (name in expected), (count, name)
+
+
+def test_each_nic_has_a_curve_of_its_slowest_point(tmp_path: Path) -> None:
+    rates = ((64, 9e4), (1518, 8e4))
+    points = [Pt({"frame": size}, [Rep(Bench(rate)) for _ in range(3)]) for size, rate in rates]
+    summary = summary_of(tmp_path, *points)
+    nics = ("e1000", "e1000e", "virtio-net", "vhost-net", "macvtap")
+    summary["points"] = [
+        point | {"factors": point["factors"] | {"nic": nic}} for nic in nics for point in summary["points"]
+    ]
+    drawn = figures.of_run(summary, "en")
+    assert [figure.name for figure in drawn] == ["rates", "curve", *(f"curve_{n}" for n in (2, 3, 4))]
+    for figure, nic in zip(drawn[1:], nics, strict=False):
+        assert figure.title.endswith(f"frame 1518, {nic}"), figure.title
 
 
 def test_reordered_and_duplicated_frames_are_counted(tmp_path: Path) -> None:

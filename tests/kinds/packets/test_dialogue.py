@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hakaru.engine import contract
 from hakaru.engine.contract import packets
-from hakaru.kinds.packets.dialogue import late_limit_ns, search_result
+from hakaru.kinds.packets.dialogue import LATENCY_ATTEMPTS, late_limit_ns, search_result
 from hakaru.kinds.packets.load import PacketsLoad
 from hakaru.run.dialogue import Order
 from hakaru.search import Trial as SearchTrial
@@ -87,6 +87,27 @@ def test_first_goal_is_the_one_whose_rate_latencies_are_measured_at() -> None:
     rates = [trial.rates[0] for trial in bench.orders[-2:]]
     assert rates == [pytest.approx(50_000, rel=0.01), pytest.approx(90_000, rel=0.01)]
     assert [h.entity for h in dialogue.histograms()[NODE]] == ["latency/50", "latency/90"]
+
+
+@pytest.mark.parametrize(("late", "measured"), [(0, True), (LATENCY_ATTEMPTS - 1, True), (LATENCY_ATTEMPTS, False)])
+def test_trial_for_the_latency_is_repeated_if_the_tester_was_late(late: int, measured: bool) -> None:
+    tried: list[int] = []
+
+    def is_late(trial: contract.Trial) -> bool:
+        if trial.duration_ns == 2_500_000_000:
+            tried.append(trial.id)
+        return trial.duration_ns == 2_500_000_000 and len(tried) <= late
+
+    spec = load(latency={"percent": [50], "time": "2500 ms"})
+    dialogue = run(Bench(80_000.0, is_late=is_late), spec)
+    assert len(tried) == min(late + 1, LATENCY_ATTEMPTS)
+    assert [h.entity for h in dialogue.histograms()[NODE]] == (["latency/50"] if measured else [])
+
+
+def test_trial_with_more_frames_than_were_sent_says_nothing_about_the_device() -> None:
+    found = run(Bench(80_000.0, surplus=3), load(search={"budget": "30 s"})).describe()
+    lossless = [t for t in found["log"] if t["purpose"] == "search" and not sum(s["lost"] for s in t["streams"])]
+    assert lossless and not any(trial["is_valid"] for trial in lossless)
 
 
 def test_search_ends_within_its_budget() -> None:

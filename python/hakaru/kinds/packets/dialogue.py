@@ -35,6 +35,8 @@ TESTER_TRIAL_S = 0.5
 TESTER_TRIALS = 2
 ATTEMPTS = 2
 """Times that a trial is tried which the tester cannot send or count."""
+LATENCY_ATTEMPTS = 3
+"""Times that a trial for the latency with a fault of the tester is tried."""
 LATE_FRAMES = 128
 """Frames that a late tester may send in one burst: half of the queue of 256 frames in front of a
 device on a veth cable, so that the burst alone does not fill it.
@@ -186,14 +188,19 @@ class PacketsDialogue(Dialogue):
             self._log("search", trial.load, trial.duration_s, result, is_valid=is_valid)
 
     def _measure_latency(self, percent: float, rate: float) -> Iterator[Order]:
+        """A trial at a share of the rate found. One with a fault of the tester is repeated, because
+        its latencies may be those of the tester.
+        """
         assert self._load.latency is not None
         seconds = self._load.latency.time / 1e9
         load = rate * percent / 100
-        yield self._order(rates_through(self._load, self._ways, load), seconds)
-        result = self._answer()
-        self._log("latency", load, seconds, result, percent=percent)
-        if result.tester_faults:
-            # Its latencies may be those of the tester.
+        for _ in range(LATENCY_ATTEMPTS):
+            yield self._order(rates_through(self._load, self._ways, load), seconds)
+            result = self._answer()
+            self._log("latency", load, seconds, result, percent=percent)
+            if not result.tester_faults:
+                break
+        else:
             return
         for histogram in result.histograms:
             if histogram.name == "latency_ns":

@@ -1,13 +1,15 @@
 """Figures of a study of packet forwarding.
 
 rates     frames per second of each point
-curve     loss and CPU use of the slowest point against the rate offered, of few CPUs each
+curve     loss and use of each CPU against the rate offered, at the slowest point
+curve_N   the same at the slowest point of the device or NIC that is the Nth slowest
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +24,9 @@ Json = dict[str, Any]
 GROUPS_MAX = 24
 """Groups that the trials of a curve are gathered in, by rate."""
 CPUS_MAX = 4
-"""Number of CPUs up to which the figure has a line for each; of more, only the busiest."""
+"""Number of CPUs up to which each line has a name and a colour; of more, only the busiest."""
+CURVES_MAX = 4
+"""Devices and NICs with a curve, the slowest first."""
 WIDE = 3.0
 """Ratio of the highest to the lowest rate from which on the axis of rates is logarithmic."""
 
@@ -32,8 +36,24 @@ def of_run(summary: Json, language: str) -> list[Figure]:
     measured = [p for p in summary["points"] if p["metrics"][names.RATE]["mean"] is not None]
     if not measured:
         return []
-    slow = min(measured, key=lambda p: p["metrics"][names.RATE]["mean"])
-    return [_rates(measured, language), *_curve(slow, language)]
+    curves = [_curve(point, language) for point in _slowest(measured)]
+    named = [
+        replace(curve, name="curve" if place == 1 else f"curve_{place}")
+        for place, curve in enumerate((c for c in curves if c is not None), start=1)
+    ]
+    return [_rates(measured, language), *named]
+
+
+def _slowest(points: list[Json]) -> list[Json]:
+    """The slowest point of each device and NIC, the slowest first."""
+
+    def rate(point: Json) -> float:
+        return float(point["metrics"][names.RATE]["mean"])
+
+    found: dict[tuple[str, str], Json] = {}
+    for point in sorted(points, key=rate):
+        found.setdefault((point["device"], str(point["factors"].get("nic", ""))), point)
+    return list(found.values())[:CURVES_MAX]
 
 
 def label(point: Json, language: str) -> str:
@@ -56,17 +76,19 @@ def _rates(points: list[Json], language: str) -> Figure:
     return Figure("rates", title, note(points, language, names.RATE), draw)
 
 
-def _curve(point: Json, language: str) -> list[Figure]:
-    """Loss, and use of the busiest processor and of all, against the rate offered."""
+def _curve(point: Json, language: str) -> Figure | None:
+    """Loss, and use of each processor and of all, against the rate offered; None without enough
+    trials.
+    """
     trials = [t for t in point["trials"] if t["purpose"] == "search" and t["valid"] and t["sent"]]
     if len(trials) < 3:
-        return []
+        return None
     low, high = (choose(t["frames_per_s"] for t in trials) for choose in (min, max))
     # A search may begin far above its result. On a linear axis all other trials would be one point.
     is_wide = high > WIDE * low
     groups = _groups(trials, is_wide)
     if len(groups) < 2:
-        return []
+        return None
     offered = [sum(t["frames_per_s"] for t in group) / len(group) / 1e3 for group in groups]
     loss = [100 * sum(t["lost"] for t in group) / sum(t["sent"] for t in group) for group in groups]
     upper = [Line(say(language, "label.loss"), _points(offered, loss), charts.PALETTE[1])]
@@ -88,11 +110,13 @@ def _curve(point: Json, language: str) -> list[Figure]:
     title = say(language, "figure.packets.curve", {"series": label(point, language)})
     about = {"origin": origin_of([point], language), "trials": len(trials)}
     text = say(language, "figure.note.packets", about)
-    return [Figure("curve", title, text, draw)]
+    return Figure("curve", title, text, draw)
 
 
 def _processors(trials: list[Json], language: str) -> list[tuple[str, Callable[[Json], float | None], str]]:
-    """Name, use in a trial and colour of each CPU, or of the busiest one of many; and of all."""
+    """Name, use in a trial and colour of each CPU, and of all. Of many CPUs, only the busiest has a
+    name.
+    """
     cpus = sorted({cpu for trial in trials for cpu in trial["cpu_percent"]}, key=int)
     colours = (charts.OURS, *(c for c in charts.PALETTE if c not in (charts.OURS, charts.PALETTE[2])))
     if len(cpus) <= CPUS_MAX:
@@ -101,7 +125,8 @@ def _processors(trials: list[Json], language: str) -> list[tuple[str, Callable[[
             for cpu, colour in zip(cpus, colours, strict=False)
         ]
     else:
-        shown = [(say(language, "label.busiest_cpu"), partial(_value, "busiest_cpu_percent"), charts.OURS)]
+        shown = [("", partial(_use_of, cpu), charts.theme.QUIET) for cpu in cpus]
+        shown.append((say(language, "label.busiest_cpu"), partial(_value, "busiest_cpu_percent"), charts.OURS))
     return [*shown, (say(language, "label.all_cpus"), partial(_value, "machine_percent"), charts.PALETTE[2])]
 
 

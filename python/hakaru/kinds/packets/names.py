@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hakaru.kinds.packets.load import PacketsLoad
 
 RATE = "frames_per_s"
@@ -9,6 +12,23 @@ RATE = "frames_per_s"
 
 VARIATION = "variation_percent"
 """Coefficient of variation of the rate over repetitions. No repetition has it alone."""
+
+REPEATS = "repeats_variation_percent"
+"""Coefficient of variation of the rate over the searches of one repetition: those that the
+published procedure repeats.
+"""
+
+FRAME = "frame"
+"""Factor of the frame size, by its name in the study `forwarding`."""
+SIZES_MIN = 3
+"""Frame sizes from which on a mean over them is reported."""
+
+
+def frame_size(factors: Mapping[str, Any]) -> int | None:
+    """The frame size of a point in bytes; None for a mix, and without the factor."""
+    size = factors.get(FRAME)
+    return size if isinstance(size, int) else None
+
 
 LOSS_PLACES = ("input", "host", "device", "output", "receiver", "damaged", "late", "unlocated")
 """Places of losses (`analysis.trials`), and the rest, in the order of a frame's way."""
@@ -22,6 +42,7 @@ def lost_at(place: str) -> str:
 COMMON = {
     RATE: "1/s",
     VARIATION: "percent",
+    REPEATS: "percent",
     "mbit_per_s": "Mbit/s",
     "tester_frames_per_s": "1/s",
     "share_of_tester_percent": "percent",

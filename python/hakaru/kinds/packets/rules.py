@@ -29,6 +29,12 @@ def _tester(evidence: Evidence) -> Verdict | None:
     return Verdict("tester", values={"share": found.tester_percent})
 
 
+def _tester_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    found = evidence.forwarding
+    beside = found is not None and found.verdict == SearchVerdict.TESTER_LIMIT.value
+    return [say(language, "because.tester.beside" if beside else "because.tester", verdict.values)]
+
+
 def _search_range(evidence: Evidence) -> Verdict | None:
     found = evidence.forwarding
     if found is None or found.verdict != SearchVerdict.AT_LEAST.value:
@@ -68,8 +74,9 @@ def _in_device(evidence: Evidence) -> Verdict | None:
 TESTER = Rule(
     "tester",
     "test setup",
-    "The device forwards the highest rate that the tester can send and count.",
+    "The device forwards the highest rate that the tester can send and count, alone or while the device works.",
     _tester,
+    _tester_words,
 )
 SEARCH_RANGE = Rule(
     "search_range",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from hakaru.errors import UsageError
-from hakaru.kinds.packets.dialogue import TESTER_TRIAL_S, TESTER_TRIALS, PacketsDialogue
+from hakaru.kinds.packets.dialogue import LATENCY_ATTEMPTS, TESTER_TRIAL_S, TESTER_TRIALS, PacketsDialogue
 from hakaru.kinds.packets.load import load_at
 from hakaru.kinds.packets.meter import PacketsMeter, rates_of
 from hakaru.kinds.packets.streams import packets_config
@@ -89,7 +89,8 @@ class PacketsRun(RunKind):
         device = lab.device if lab is not None else None
         if device is not None and device.guest is not None:
             held += device.guest.memory_bytes
-        return Cost(other + budget, 2 * (other + most), held_bytes=held, actors=4, sockets=8)
+        longest_s = other + (LATENCY_ATTEMPTS - 1) * latency_s + most
+        return Cost(other + budget, 2 * longest_s, held_bytes=held, actors=4, sockets=8)
 
     def each(self, expanded: Expanded) -> str:
         """The budget of a search, in words."""

@@ -1,4 +1,6 @@
-"""Tables of packet forwarding: rates, also for each goal; delays, and where frames were lost."""
+"""Tables of packet forwarding: rates, also over the frame sizes and for each goal; delays; places
+where frames were lost.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from typing import Any
 
 from hakaru.kinds.packets import names
 from hakaru.report import common
-from hakaru.report.blocks import Cell, Column, Table
+from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.report.sweep import factor_title
+from hakaru.search import Verdict
 from hakaru.wording import MISSING, number, say, tenths
 
 Json = dict[str, Any]
@@ -22,6 +26,7 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
     points = summary["points"]
     return [
         _rates(points, letters, language),
+        *_over_sizes(points, language),
         *_goals(points, letters, language),
         *_delays(points, letters, language),
         _losses(points, letters, language),
@@ -54,6 +59,32 @@ def _rates(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
         ]
 
     return _table(points, letters, language, "table.packets.rates", columns, cells)
+
+
+def _over_sizes(points: list[Json], language: str) -> list[Table]:
+    """Mean, lowest and highest rate over the frame sizes whose searches bracketed a rate, as
+    publications print them; none if no set of points has enough sizes.
+    """
+    groups: dict[str, list[Json]] = {}
+    for point in points:
+        others = {factor: level for factor, level in point["factors"].items() if factor != names.FRAME}
+        found = point["valid"] and point["search"] == Verdict.BRACKETED.value
+        if names.frame_size(point["factors"]) and found:
+            groups.setdefault(repr(others), []).append(point)
+    shown = [group for group in groups.values() if len(group) >= names.SIZES_MIN]
+    if not shown:
+        return []
+    varied, about = common.factors([point for group in shown for point in group], language, names.RATE)
+    varied = [factor for factor in varied if factor != names.FRAME]
+    columns = [Column(factor_title(factor, language), "level", header=True) for factor in varied]
+    columns += [Column(say(language, f"table.packets.sizes.{name}")) for name in ("count", "mean", "lowest", "highest")]
+    rows = []
+    for group in shown:
+        rates = [point["metrics"][names.RATE]["mean"] for point in group]
+        values = [number(value, language) for value in (sum(rates) / len(rates), min(rates), max(rates))]
+        rows.append(Row([*(common.level(group[0], f, language) for f in varied), str(len(group)), *values]))
+    caption = say(language, "table.points.caption", {"title": say(language, "table.packets.sizes"), "about": about})
+    return [Table(caption, columns, rows)]
 
 
 def _goals(points: list[Json], letters: Mapping[str, str], language: str) -> list[Table]:

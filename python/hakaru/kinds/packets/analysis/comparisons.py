@@ -5,54 +5,128 @@ A point without the factor has the default and is compared with the others. Ever
 with the lowest. A search that ended before it had bracketed the rate gives a lower bound, with
 which nothing is compared. A level may change more than one field: with more queues, a guest of
 `forwarding` also has more processors.
+
+Levels are also compared by their means over the frame sizes at which each of them has a rate, and
+so are the directions. Such a mean has a narrower interval than one rate, because every search is
+independent of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.estimate import Estimate, SampleMean, ratio
 from hakaru.analysis.findings import Finding
 from hakaru.kinds.packets import names
 from hakaru.kinds.packets.analysis.points import PacketsPoint
 from hakaru.search import Verdict
 from hakaru.wording import LANGUAGES, say
 
-NIC = "nic"
+NIC, DIRECTION = "nic", "direction"
 FACTORS = (NIC, "queues", "pinning", "ring", "beside", "guests", "procedure")
 """Factors that are compared, by the names of the study `forwarding`. Without a NIC, a device is no
 guest, so points without one are in no comparison of NICs.
 """
 
 
+@dataclass(frozen=True)
+class _Side:
+    """One level of a factor: a point, or the points of all frame sizes with this level."""
+
+    level: str
+    """Empty for the default."""
+    points: tuple[PacketsPoint, ...]
+
+    @cached_property
+    def rate(self) -> SampleMean | None:
+        """Mean over the points, in frames/s; None if one has no rate."""
+        means = [point.sample_mean(names.RATE) for point in self.points]
+        return SampleMean.average([mean for mean in means if mean]) if all(means) else None
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the searches bracketed the rate."""
+        return self.searched == Verdict.BRACKETED.value
+
+    @property
+    def searched(self) -> str:
+        """How the searches ended. Those of a mean have all bracketed their rates."""
+        return self.points[0].searched
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The levels of a factor, at least two, the slowest first. Those without a bracketed rate are
+    last.
+    """
+
+    factor: str
+    where: dict[str, Any]
+    """The levels of the other factors."""
+    sides: list[_Side]
+    sizes: tuple[Any, ...] = ()
+    """Frame sizes of a mean; empty for single points."""
+
+
 def of_run(points: Sequence[PacketsPoint]) -> list[Finding]:
-    """One finding per factor and set of points that differ only in it, in the study's order."""
-    return [_finding(group, factor) for factor in FACTORS for group in _groups(points, factor)]
+    """One finding per factor and set of points that differ only in it, in the study's order. Those
+    about means over frame sizes come first.
+    """
+    measured = [point for point in points if point.mean(names.RATE)]
+    over_sizes = [group for factor in (*FACTORS, DIRECTION) for group in _over_sizes(measured, factor)]
+    single = [group for factor in FACTORS for group in _single(measured, factor)]
+    return [_finding(group) for group in (*over_sizes, *single)]
 
 
-def _others(factors: Mapping[str, Any], factor: str) -> dict[str, Any]:
-    return {name: level for name, level in factors.items() if name != factor}
+def _others(factors: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
+    return {name: level for name, level in factors.items() if name not in left_out}
 
 
-def _groups(points: Sequence[PacketsPoint], factor: str) -> list[list[PacketsPoint]]:
-    """Measured points that differ only in a factor, the slowest first, with at least two rates."""
+def _alike(points: Iterable[PacketsPoint], factor: str, *also: str) -> list[list[PacketsPoint]]:
+    """Points that differ only in a factor, and in those that are named `also`."""
     groups: list[list[PacketsPoint]] = []
-    for point in (p for p in points if (factor != NIC or factor in p.factors) and p.mean(names.RATE)):
+    for point in (p for p in points if factor not in (NIC, DIRECTION) or factor in p.factors):
         for group in groups:
-            if _others(group[0].factors, factor) == _others(point.factors, factor):
+            if _others(group[0].factors, factor, *also) == _others(point.factors, factor, *also):
                 group.append(point)
                 break
         else:
             groups.append([point])
-    several = [group for group in groups if sum(map(_is_found, group)) > 1]
-    return [sorted(group, key=lambda p: (not _is_found(p), p.mean(names.RATE) or 0.0)) for group in several]
+    return groups
 
 
-def _is_found(point: PacketsPoint) -> bool:
-    """Whether the searches of a point bracketed its rate."""
-    return point.searched == Verdict.BRACKETED.value
+def _single(points: Sequence[PacketsPoint], factor: str) -> Iterable[_Group]:
+    for group in _alike(points, factor):
+        sides = [_Side(_level(point, factor), (point,)) for point in group]
+        yield from _compared(_Group(factor, _others(group[0].factors, factor), sides))
+
+
+def _over_sizes(points: Sequence[PacketsPoint], factor: str) -> Iterable[_Group]:
+    """Means over the frame sizes at which every level has a rate. A level with few sizes is left
+    out.
+    """
+    bracketed = (p for p in points if p.valid and p.searched == Verdict.BRACKETED.value)
+    found = (p for p in bracketed if names.frame_size(p.factors))
+    for group in _alike(found, factor, names.FRAME):
+        by_level: dict[str, dict[int | None, PacketsPoint]] = {}
+        for point in group:
+            by_level.setdefault(_level(point, factor), {})[names.frame_size(point.factors)] = point
+        enough = {level: each for level, each in by_level.items() if len(each) >= names.SIZES_MIN}
+        sizes = [size for size in next(iter(enough.values()), {}) if all(size in each for each in enough.values())]
+        if len(sizes) >= names.SIZES_MIN:
+            sides = [_Side(level, tuple(each[size] for size in sizes)) for level, each in enough.items()]
+            yield from _compared(_Group(factor, _others(group[0].factors, factor, names.FRAME), sides, tuple(sizes)))
+
+
+def _compared(group: _Group) -> Iterable[_Group]:
+    """The group with its sides in order; nothing with fewer than two rates."""
+    if sum(side.is_found for side in group.sides) > 1:
+        group.sides.sort(key=lambda side: (not side.is_found, side.rate.value if side.rate else 0.0))
+        yield group
 
 
 def _level(point: PacketsPoint, factor: str) -> str:
@@ -61,26 +135,29 @@ def _level(point: PacketsPoint, factor: str) -> str:
     return "" if level is None else str(level)
 
 
-def _finding(group: Sequence[PacketsPoint], factor: str) -> Finding:
-    base, where = group[0], _others(group[0].factors, factor)
-    ratios = {_level(p, factor): p.ratio_to(base, names.RATE) for p in group[1:] if _is_found(p)}
-    by_level = {_level(p, factor): p for p in group}
+def _finding(group: _Group) -> Finding:
+    base = group.sides[0]
+    ratios = {side.level: ratio(side.rate, base.rate) for side in group.sides[1:] if side.is_found}
     evidence = {
-        "over": factor,
-        "base": _level(base, factor),
-        "points": {level: p.id for level, p in by_level.items()},
-        names.RATE: {level: p.mean(names.RATE) for level, p in by_level.items()},
-        "search": {level: p.searched for level, p in by_level.items()},
+        "over": group.factor,
+        "base": base.level,
+        "frames": list(group.sizes),
+        "points": {side.level: [point.id for point in side.points] for side in group.sides},
+        names.RATE: {side.level: side.rate.value if side.rate else None for side in group.sides},
+        "search": {side.level: side.searched for side in group.sides},
         "ratio": {level: estimate.to_json() for level, estimate in ratios.items()},
     }
     text = {}
     for language in LANGUAGES:
         parts = [
-            _words(language, _named(language, factor, level), point, ratios.get(level), is_base=point is base)
-            for level, point in by_level.items()
+            _words(language, group.factor, side, ratios.get(side.level), is_base=side is base) for side in group.sides
         ]
-        text[language] = sentences.in_series(language, where, sentences.sentences(language, *parts), bool(where))
-    return Finding("comparison", where, text, None, evidence)
+        if group.sizes:
+            parts.insert(0, say(language, "packets.compared.sizes", {"count": len(group.sizes)}))
+        text[language] = sentences.in_series(
+            language, group.where, sentences.sentences(language, *parts), bool(group.where)
+        )
+    return Finding("comparison", group.where, text, None, evidence)
 
 
 def _named(language: str, factor: str, level: str) -> str:
@@ -93,8 +170,8 @@ def _named(language: str, factor: str, level: str) -> str:
     return say(language, "packets.compared.level", {"factor": named, "level": level})
 
 
-def _words(language: str, level: str, point: PacketsPoint, ratio: Estimate | None, *, is_base: bool) -> str:
-    values = {"level": level, "rate": point.mean(names.RATE)}
+def _words(language: str, factor: str, side: _Side, ratio: Estimate | None, *, is_base: bool) -> str:
+    values = {"level": _named(language, factor, side.level), "rate": side.rate.value if side.rate else None}
     if ratio is None:
         return say(language, "packets.compared.base" if is_base else "packets.compared.at_least", values)
     message = "packets.compared.ratio" if ratio.low is not None else "packets.compared.ratio.single"

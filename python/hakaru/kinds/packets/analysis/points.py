@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,12 @@ VERDICT_ORDER = (
     Verdict.BRACKETED.value,
 )
 """Verdicts of a search, the one that limits the result most first."""
+LOWER_BOUNDS = (Verdict.TESTER_LIMIT.value, Verdict.AT_LEAST.value)
+CAVEAT_OF_VERDICT = {
+    Verdict.AT_LEAST.value: "search_capped",
+    Verdict.UNFINISHED.value: "search_unfinished",
+    Verdict.BELOW_RANGE.value: "search_below_range",
+}
 
 
 @dataclass
@@ -46,12 +53,20 @@ class PacketsPoint(Point):
 
     trials: list[Trial] = field(default_factory=list)
     searched: str = Verdict.UNFINISHED.value
+    """How a search ended: the end that limits the result most."""
+    has_lower_bound: bool = False
+    """Whether a search ended at the highest rate that it tried."""
     device: str = ""
     """Way in which the device forwards."""
     cap: dict[str, Any] | None = None
     """Highest rate that a search tried and its origin, of the repetition whose verdict limits the
     result most.
     """
+
+    @property
+    def is_of_test_setup(self) -> bool:
+        """Whether its rate is that of the test setup, or a mean over lower bounds of searches."""
+        return super().is_of_test_setup or self.has_lower_bound
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
@@ -75,17 +90,36 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> PacketsPoint:
         if gathered.accept(repetition):
             gathered.add(repetition, load)
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
+    # The disks of this machine are no part of the device.
+    fields["rule_book"] = []
     fields["metrics"][names.VARIATION] = variation(gathered.values[names.RATE])
-    evidence = _evidence(gathered, fields, load)
+    fields["caveats"] += _caveats_of_ends(gathered.ends)
+    evidence = _evidence(gathered, fields)
     return PacketsPoint(
         **fields,
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
         trials=gathered.trials,
-        searched=gathered.verdict,
-        cap=gathered.cap,
+        searched=gathered.limiting.verdict,
+        cap=gathered.limiting.cap,
+        has_lower_bound=any(end.verdict in LOWER_BOUNDS for end in gathered.ends),
         device=device.forwards if device is not None else "",
     )
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a search ended: its verdict, and the highest rate that it tried, with its origin."""
+
+    verdict: str = Verdict.UNFINISHED.value
+    cap: dict[str, Any] | None = None
+
+    @property
+    def caveat(self) -> str | None:
+        """The caveat of a search that did not bracket the rate; None if it did."""
+        if is_of_tester(self.verdict, self.cap["reason"] if self.cap else None):
+            return "tester_limited"
+        return CAVEAT_OF_VERDICT.get(self.verdict)
 
 
 class _Searches(Gathered):
@@ -93,40 +127,52 @@ class _Searches(Gathered):
 
     def __init__(self, origin: str, metrics: Iterable[str]) -> None:
         super().__init__(origin, metrics)
-        self.trials: list[Trial] = []
-        self._ends: list[tuple[str, dict[str, Any] | None]] = []
+        self.trials_of: list[list[Trial]] = []
+        self.ends: list[_End] = []
 
     @property
-    def verdict(self) -> str:
-        """The verdict of all repetitions that limits the result most."""
-        return self._limiting[0]
+    def trials(self) -> list[Trial]:
+        """The trials of all searches."""
+        return [trial for trials in self.trials_of for trial in trials]
 
     @property
-    def cap(self) -> dict[str, Any] | None:
-        """The highest rate tried in that repetition, with its origin."""
-        return self._limiting[1]
+    def limiting(self) -> _End:
+        """The end of a search that limits the result most."""
+        return min(self.ends, key=lambda end: VERDICT_ORDER.index(end.verdict), default=_End())
 
     @property
-    def _limiting(self) -> tuple[str, dict[str, Any] | None]:
-        none = (Verdict.UNFINISHED.value, None)
-        return min(self._ends, key=lambda end: VERDICT_ORDER.index(end[0]), default=none)
+    def typical(self) -> _End:
+        """The most frequent end of the searches that found a rate, which decides on the bottleneck.
+        In a tie, the one that limits the result most.
+        """
+        found = [end for end, rate in zip(self.ends, self.values[names.RATE], strict=True) if math.isfinite(rate)]
+        times = Counter(end.caveat for end in found or self.ends)
+        order = sorted(found or self.ends, key=lambda end: VERDICT_ORDER.index(end.verdict))
+        return max(order, key=lambda end: times[end.caveat], default=_End())
+
+    @property
+    def typical_searches(self) -> list[int]:
+        """Indices of the searches that ended as `typical`."""
+        return [index for index, end in enumerate(self.ends) if end.caveat == self.typical.caveat]
 
     def add(self, repetition: Repetition, load: PacketsLoad) -> None:
         """Add one repetition that gave a result."""
         own = trials.of_log(repetition.trials.get("log") or [], repetition.counters)
         goals = repetition.trials.get("goals") or []
-        self.trials += own
+        self.trials_of.append(own)
         verdict = str(repetition.trials.get("verdict") or Verdict.UNFINISHED.value)
-        cap = repetition.trials.get("cap")
-        self._ends.append((verdict, cap))
+        self.ends.append(_End(verdict, repetition.trials.get("cap")))
         use = of_repetition(repetition.counters, repetition.window, [])
         values = {**_rates(goals, load), **_counts(own), **_latencies(repetition, load)}
         values["tester_frames_per_s"] = _float(repetition.trials.get("tester_frames_per_s"))
         tester_rate = values["tester_frames_per_s"]
         values["share_of_tester_percent"] = 100 * values[names.RATE] / tester_rate if tester_rate else math.nan
+        repeats = variation(goals[0].get("repeats") or ()) if goals else None
+        values[names.REPEATS] = _float(repeats.mean if repeats else None)
         values.update(_cpu_near(own, values[names.RATE]))
         self.add_values(repetition, values, _used(use, values), Latencies.none())
-        self.caveats += _checks(own, verdict, cap)
+        self.caveats += _checks(own)
+        self.caveats += _latency_check(repetition, load)
         self.caveats += checks.machine(repetition.counters, repetition.window, {})
 
 
@@ -185,9 +231,12 @@ def _latencies(repetition: Repetition, load: PacketsLoad) -> dict[str, float]:
     return values
 
 
-def _checks(own: list[Trial], verdict: str, cap: Mapping[str, Any] | None) -> list[Caveat]:
+def _checks(own: list[Trial]) -> list[Caveat]:
     searched = [trial for trial in own if trial.purpose == "search"]
     caveats = []
+    surplus = [trial.surplus for trial in own if trial.surplus]
+    if surplus:
+        caveats.append(Caveat("frames_surplus", {"trials": len(surplus), "frames": sum(surplus)}))
     lost, unlocated = sum(t.lost for t in searched), sum(abs(t.unlocated) for t in searched)
     if unlocated > UNLOCATED_SHARE * lost:
         caveats.append(Caveat("losses_unlocated", {"frames": unlocated, "lost": lost}))
@@ -197,28 +246,47 @@ def _checks(own: list[Trial], verdict: str, cap: Mapping[str, Any] | None) -> li
     without_cpu = sum(trial.cpu_missing is not None for trial in searched)
     if without_cpu:
         caveats.append(Caveat("cpu_not_sampled", {"trials": without_cpu, "samples": trials.SAMPLES_MIN}))
-    if is_of_tester(verdict, cap["reason"] if cap else None):
-        caveats.append(Caveat("tester_limited"))
-    elif verdict == Verdict.AT_LEAST.value:
-        caveats.append(Caveat("search_capped", {"rate": cap["frames_per_s"] if cap else None}))
-    elif verdict == Verdict.UNFINISHED.value:
-        caveats.append(Caveat("search_unfinished"))
-    elif verdict == Verdict.BELOW_RANGE.value:
-        caveats.append(Caveat("search_below_range"))
     return caveats
 
 
-def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) -> Evidence:
+def _latency_check(repetition: Repetition, load: PacketsLoad) -> list[Caveat]:
+    """The caveat of loads at which every trial for the latency had a fault of the tester."""
+    entries = repetition.trials.get("log") or []
+    tried = {entry["percent"] for entry in entries if entry["purpose"] == "latency"}
+    measured = {share for share in tried if math.isfinite(_latencies(repetition, load)[names.latency(share, "p50")])}
+    missing = len(tried) - len(measured)
+    return [Caveat("latency_missing", {"missing": missing, "loads": len(tried)})] if missing else []
+
+
+def _caveats_of_ends(ends: Sequence[_End]) -> list[Caveat]:
+    """The caveats of searches that did not bracket the rate, each with their number."""
+    by_name: dict[str, list[_End]] = {}
+    for end in ends:
+        if end.caveat is not None:
+            by_name.setdefault(end.caveat, []).append(end)
+    caveats = []
+    for name, own in by_name.items():
+        values: dict[str, Any] = {"searches": len(own), "total": len(ends)}
+        if name == CAVEAT_OF_VERDICT[Verdict.AT_LEAST.value]:
+            values["rate"] = min((end.cap["frames_per_s"] for end in own if end.cap), default=None)
+        caveats.append(Caveat(name, values))
+    return caveats
+
+
+def _evidence(gathered: _Searches, fields: dict[str, Any]) -> Evidence:
+    """The evidence of the searches with the most frequent end."""
+    typical, chosen = gathered.typical, gathered.typical_searches
+
     def mean(name: str) -> float | None:
-        estimate = fields["metrics"].get(name)
-        return estimate.mean if estimate else None
+        found = [value for index in chosen if math.isfinite(value := gathered.values[name][index])]
+        return float(np.mean(found)) if found else None
 
     def together(*places: str) -> float | None:
         shares = [mean(names.lost_at(place)) for place in places]
         known = [share for share in shares if share is not None]
         return sum(known) if known else None
 
-    close = near(gathered.trials, mean(names.RATE))
+    close = near([trial for index in chosen for trial in gathered.trials_of[index]], mean(names.RATE))
     used_by_cpu = {
         cpu: float(np.mean([t.cpu_percent[cpu] for t in close if cpu in t.cpu_percent]))
         for cpu in sorted({cpu for t in close for cpu in t.cpu_percent})
@@ -226,11 +294,13 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
     busiest = max(used_by_cpu.items(), key=lambda item: item[1], default=None)
     mbit = mean("mbit_per_s")
     used = {name: estimate.mean for name, estimate in fields["utilisation"].items() if estimate.mean is not None}
+    if (machine := mean("machine_percent")) is not None:
+        used["cpu/machine"] = machine
     return Evidence(
         None if mbit is None else mbit / 8,
         used,
         forwarding=Forwarding(
-            verdict=gathered.verdict,
+            verdict=typical.verdict,
             tester_percent=mean("share_of_tester_percent"),
             busiest_cpu=busiest[0] if busiest else None,
             busiest_cpu_percent=busiest[1] if busiest else None,
@@ -239,8 +309,8 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
             at_input_percent=together("input", "host"),
             # Neither the tester nor the path to the device counted the rest.
             in_device_percent=together("device", "unlocated"),
-            cap=str(gathered.cap["reason"]) if gathered.cap else None,
-            cap_frames_per_s=gathered.cap["frames_per_s"] if gathered.cap else None,
+            cap=str(typical.cap["reason"]) if typical.cap else None,
+            cap_frames_per_s=typical.cap["frames_per_s"] if typical.cap else None,
         ),
     )
 

@@ -59,6 +59,8 @@ class Trial:
     """Processor → use while the trial ran, from samples within it; empty if it has too few."""
     samples: int
     """Samples of the processors within the trial."""
+    surplus: int
+    """Frames received beyond those sent, by stream: 0 unless the counts are wrong."""
     generator_percent: float
     """CPU use of the busiest thread of the tester, including time in which it polls."""
 
@@ -148,6 +150,7 @@ def _trial(entry: Mapping[str, Any], late: int, in_switch: int, counters: Counte
         is_valid=bool(entry.get("is_valid", not entry["faults"])),
         cpu_percent=cpu_percent,
         samples=samples,
+        surplus=sum(max(0, int(stream["received"]) - int(stream["sent"])) for stream in entry["streams"]),
         generator_percent=_generator_percent(entry),
     )
 
