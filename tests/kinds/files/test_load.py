@@ -55,6 +55,7 @@ TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": 
         ({"load": {"tools": 9}, "factors": [{"tools": [9]}]}, "9 tools for 4 trees"),
         ({"factors": [{"tools": [1, 5]}]}, "5 tools for 4 trees"),
         ({"lab": {"hosts": 2, "array": "server"}}, "a directory belongs to one host"),
+        ({"lab": {"hosts": 1, "load_guest": {}}}, "tools in a guest do not reach a directory"),
         (
             {"lab": {"hosts": 2}, "load": {"to": {"smb": {}}}},
             "the file server has one client; hosts of the lab without tools: 1",

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hakaru.analysis import summarise
+from hakaru.kinds.vms.tables import _packet_errors
 
 from tests.analysis.small_distance import Load, Pt, factors, simulate, spec_of, write_run
 
@@ -43,3 +44,8 @@ def test_rate_comes_from_tcp_if_requests_take_longer_than_the_measuring_phase(tm
     sent = simulate(DEEP).mb_per_s / SLOWER
     assert metrics["mb_per_s"]["mean"] == pytest.approx(sent, rel=0.001)
     assert metrics["write_iops"]["mean"] == pytest.approx(sent / 4.194304, rel=0.001)
+
+
+@pytest.mark.parametrize(("errors", "shown"), [(0.0, "0 of 10"), (0.3, "1 of 10"), (2.0, "2 of 10")])
+def test_no_packets_with_errors_means_none(errors: float, shown: str) -> None:
+    assert _packet_errors({"packets": {"mean": 10.0}, "packet_errors": {"mean": errors}}, "en") == shown

@@ -83,6 +83,8 @@ def test_streams_are_drawn_beside_the_loads_and_listed_with_them(summary: dict[s
     assert len(path_figures.groups(summary)) == 1
     figures = path_figures.of_run(summary, language)
     assert [f.name for f in figures if f.name.startswith("throughput")] == ["throughput_0"]
+    # The window of the stream stands beside that of the load, of which it is the plain form.
+    assert [f.name for f in figures if f.name.startswith("window")] == ["window", "window_stream"]
     letters = {caveat["caveat"]: "a" for p in summary["points"] for caveat in p["caveats"]}
     (table,) = path.streams_table(summary, letters, language)
     assert len(table.rows) == 9

@@ -66,6 +66,9 @@ class FilesStudy(StudyKind):
         for found in (events.problems(load.events, load.to.chain), events.late(load.events, study.measure.time)):
             for place, message, hint in found:
                 yield ("load", *place), message, hint
+        if load.to.directory is not None and study.lab.load_guest is not None:
+            message = "tools in a guest do not reach a directory of this machine"
+            yield ("lab", "load_guest"), message, "leave it out, or write `smb` or `chain` instead of `directory`"
 
 
 def _late_in_quick_form(study: Study) -> Iterator[Problem]:

@@ -100,7 +100,7 @@ class InitiatorEnd(Part):
         default=30 * SECOND_NS,
         ge=SECOND_NS // 10,
         le=3600 * SECOND_NS,
-        description="an unanswered command ends the run after this; 30 s is what Linux gives a disk",
+        description="time limit of a command; without a response by then, its repetition has no result; Linux: 30 s",
     )
     coalesce: Duration = Field(
         default=0,

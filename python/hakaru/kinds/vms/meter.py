@@ -7,6 +7,7 @@ import math
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import Latencies, merge, percentiles_ms
 from hakaru.engine import contract
+from hakaru.kinds.vms.analysis import metrics
 from hakaru.kinds.vms.entities import TOTAL
 from hakaru.run.meter import HostRates, Meter, Rates
 from hakaru.store import Histograms, Samples
@@ -43,17 +44,18 @@ def rates_of(iops: float, mb_per_s: float, p99_ms: float | None) -> Rates:
     return Rates(f"{number(round(iops))} IOPS, {number(mb_per_s)} MB/s{p99}", values)
 
 
-def result_of(window: tuple[int, int], samples: Samples, histograms: Histograms) -> Rates:
-    """The rates of a repetition over its measuring phase, as in the report."""
-    counters = Counters.of_table(samples.table())
-    rate = {
-        name: counters.total_rate(window, engine="initiator", entity=TOTAL, name=name)
-        for name in ("reads", "writes", "read_bytes", "write_bytes")
-    }
+def result_of(window: tuple[int, int], samples: Samples, histograms: Histograms, *, has_closed_form: bool) -> Rates:
+    """The rates of a repetition over its measuring phase. `has_closed_form`: all requests are of
+    one kind and size, and their number outstanding is constant, so the rate of few, long requests
+    follows from their latency (`metrics.by_latency`), as in the report. If none ended, the rate is
+    0 here, and the report derives it from the bytes that TCP delivered.
+    """
+    values = metrics.counted(Counters.of_table(samples.table()), window)
+    if has_closed_form:
+        values |= metrics.by_latency(values, window)
+    iops, mb_per_s = (values[name] if math.isfinite(values[name]) else 0.0 for name in ("iops", "mb_per_s"))
     (p99,) = percentiles_ms(Latencies.of_table(histograms.table(), window, TOTAL).all(), [99.0])
-    finite = {name: value if math.isfinite(value) else 0.0 for name, value in rate.items()}
-    moved = finite["read_bytes"] + finite["write_bytes"]
-    return rates_of(finite["reads"] + finite["writes"], moved / 1e6, p99 if math.isfinite(p99) else None)
+    return rates_of(iops, mb_per_s, p99 if math.isfinite(p99) else None)
 
 
 def _p99(encoded: list[str]) -> float | None:

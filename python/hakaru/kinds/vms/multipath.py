@@ -44,7 +44,9 @@ class Multipath(Part):
         "ALUA, which need `image: generic` in `lab.load_guest`",
     )
     nop_interval: Duration = _timer(5, SHORTEST_NS, "time without an answer after which the target is pinged")
-    nop_timeout: Duration = _timer(5, SHORTEST_NS, "time limit of a ping, after which the path is lost")
+    nop_timeout: Duration = _timer(
+        5, SHORTEST_NS, "time limit of a ping, after which the path is lost unless other data arrived"
+    )
     recovery: Duration = _timer(
         5, 0, "time for which the commands of a lost path wait for it before they are repeated on others"
     )
@@ -52,7 +54,7 @@ class Multipath(Part):
     retry: Duration = _timer(1, SHORTEST_NS, "interval between attempts to log in again over a lost path")
     check: Duration = _timer(5, SHORTEST_NS, "interval between checks of the ports' access states (ALUA)")
     failback: Duration = _timer(0, 0, "time for which a path that has returned is not used yet")
-    no_path: Duration = _timer(30, 0, "time without a usable path that ends the run")
+    no_path: Duration = _timer(30, 0, "time without a usable path that ends the load")
     stale: Duration = _timer(
         5, 0, "longest time for which writes of a lost path may still take effect; later writes to their blocks wait"
     )

@@ -39,7 +39,7 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
     shown = bar_points(summary)
     for name, parts in (("phases", PHASES), ("tcp", tuple(f"tcp_{s}" for s in SHARES))):
         figures += _shares(summary, shown, name, parts, language)
-    return figures + _window(summary, shown, language)
+    return figures + _windows(summary, shown, language)
 
 
 def groups(summary: Summary) -> list[list[Json]]:
@@ -181,11 +181,12 @@ def _shares(summary: Summary, points: list[Json], name: str, parts: tuple[str, .
     return [Figure(name, title, caption, spec)]
 
 
-def _window(summary: Summary, shown: list[Json], language: str) -> list[Figure]:
+def _windows(summary: Summary, shown: list[Json], language: str) -> list[Figure]:
     """The figure `window`, of the farthest point that has the window over time. Of several such
-    points, the one with the most data in flight.
+    points, the one with the most data in flight. The same figure of the plain stream beside it
+    (`window_stream`), if there is one.
     """
-    candidates = [p for p in shown or summary["points"] if len(p["over_time"].get("window_t_s") or []) > 2]
+    candidates = [p for p in shown or summary["points"] if _has_window(p)]
     if not candidates:
         return []
     farthest = max(p["path"]["rtt_ms"] for p in candidates)
@@ -193,11 +194,22 @@ def _window(summary: Summary, shown: list[Json], language: str) -> list[Figure]:
         (p for p in candidates if p["path"]["rtt_ms"] == farthest),
         key=lambda p: p["metrics"]["in_flight_mb_max"]["mean"] or 0.0,
     )
+    figures = _window("window", summary, point, language)
+    beside = (point.get("plain_stream") or {}).get("point")
+    streams = [p for p in summary["points"] if p["point"] == beside and _has_window(p)]
+    return [*figures, *(figure for s in streams for figure in _window("window_stream", summary, s, language))]
+
+
+def _has_window(point: Json) -> bool:
+    return len(point["over_time"].get("window_t_s") or []) > 2
+
+
+def _window(name: str, summary: Summary, point: Json, language: str) -> list[Figure]:
     over = point["over_time"]
     series = []
     lines = ("congestion_window", "in_flight", "not_sent", "buffered")
-    for i, (label_id, name) in enumerate((f"label.{n}", f"window_{n.removesuffix('_window')}_mb") for n in lines):
-        values = zip(over["window_t_s"], over.get(name) or [], strict=False)
+    for i, (label_id, line) in enumerate((f"label.{n}", f"window_{n.removesuffix('_window')}_mb") for n in lines):
+        values = zip(over["window_t_s"], over.get(line) or [], strict=False)
         drawn = [(t, v, None, None) for t, v in values if t is not None and v is not None]
         if drawn:
             series.append(Line(say(language, label_id), drawn, *charts.look(i)))
@@ -210,4 +222,4 @@ def _window(summary: Summary, shown: list[Json], language: str) -> list[Figure]:
 
     title = say(language, "figure.distance.window", {"series": label(summary, point)})
     caption = say(language, "figure.note.window", {"origin": origin_of([point], language)})
-    return [Figure("window", title, caption, draw)]
+    return [Figure(name, title, caption, draw)]

@@ -9,6 +9,7 @@ from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.kinds.vms import kernel, stream
+from hakaru.kinds.vms.analysis.setup import exchange_of
 from hakaru.kinds.vms.configure import Unit, Units, initiator_configs, lab_arrays, lab_units, ports
 from hakaru.kinds.vms.events import timed
 from hakaru.kinds.vms.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd, TargetEnd
@@ -109,7 +110,8 @@ class VmsRun(RunKind):
         """Rate and latency over the measuring phase."""
         if _sends_streams(study):
             return stream.result_of(finished.window, finished.samples)
-        return result_of(finished.window, finished.samples, finished.histograms)
+        has_closed_form = exchange_of(load_at(study)) is not None
+        return result_of(finished.window, finished.samples, finished.histograms, has_closed_form=has_closed_form)
 
 
 def _sends_streams(study: Study) -> bool:

@@ -4,6 +4,7 @@ each resource.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -119,11 +120,13 @@ def _figure(metrics: Json, name: str, language: str) -> str:
 
 
 def _packet_errors(metrics: Json, language: str) -> str:
-    """Packets with errors and dropped ones, of all packets, as means: `0 of 1,234`."""
+    """Packets with errors and dropped ones, of all packets, as means: `0 of 1,234`. A mean is
+    rounded up, so that 0 means none.
+    """
     packets, errors = (metrics.get(name, {}).get("mean") for name in ("packets", "packet_errors"))
     if packets is None or errors is None:
         return ""
-    return say(language, "table.packet_errors.of", {"errors": round(errors), "packets": round(packets)})
+    return say(language, "table.packet_errors.of", {"errors": math.ceil(errors), "packets": round(packets)})
 
 
 def _hosts(sweep: Sweep, language: str) -> list[Table]:

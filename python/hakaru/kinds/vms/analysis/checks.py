@@ -48,8 +48,6 @@ IN_FLIGHT_FULL = 0.9
 # in the other direction.
 WIRE_BYTES_PER_IO = 1024
 WIRE_SHARE = 0.12
-# A kernel reads the partition table of each disk that it finds: a few pages.
-KERNEL_READ_BYTES_MAX = 1 << 20
 
 
 def of_repetition(
@@ -73,7 +71,7 @@ def of_repetition(
     if often and not repetition.events:
         caveats += steady.while_measured(counters, window, engine="initiator", entity=TOTAL, names=("reads", "writes"))
     caveats += [*errors(counters), *warmed_up(counters, window, metrics)]
-    by_kernel = KERNEL_READ_BYTES_MAX * len(repetition.kernel_initiators)
+    by_kernel = checks.KERNEL_READ_BYTES_MAX * len(repetition.kernel_initiators)
     caveats += [*_littles_law_of_many(metrics, window), *bytes_conserved(counters, by_kernel)]
     if not counters.nodes("fabric"):
         caveats += wire(counters, window, nics)

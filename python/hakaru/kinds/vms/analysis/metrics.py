@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import PERCENTILES, Latencies, percentiles_ms
 from hakaru.analysis.run_data import Repetition
 from hakaru.kinds.vms.entities import TOTAL
@@ -42,9 +43,10 @@ def quotient(above: float, below: float) -> float:
     return above / below if below > 0 else float("nan")
 
 
-def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, float]:
-    """Metric → value; NaN if the repetition has none."""
-    counters, window = repetition.counters, repetition.window
+def counted(counters: Counters, window: tuple[int, int]) -> dict[str, float]:
+    """Metrics of one repetition that follow from its counters alone; NaN for those that it
+    lacks.
+    """
 
     def rate(name: str) -> float:
         return counters.total_rate(window, engine="initiator", entity=TOTAL, name=name)
@@ -52,7 +54,7 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
     reads, writes = rate("reads"), rate("writes")
     read_ns, write_ns = rate("read_latency_ns_sum"), rate("write_latency_ns_sum")
     read_mb, write_mb = rate("read_bytes") / 1e6, rate("write_bytes") / 1e6
-    values = {
+    return {
         "iops": reads + writes,
         "read_iops": reads,
         "write_iops": writes,
@@ -66,6 +68,12 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
         "outstanding_mean": rate("outstanding_ns") / 1e9,
         "errors_per_s": rate("errors"),
     }
+
+
+def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, float]:
+    """Metric → value; NaN if the repetition has none."""
+    counters, window = repetition.counters, repetition.window
+    values = counted(counters, window)
     for prefix, histogram in (("", latencies.all()), ("read_", latencies.read), ("write_", latencies.write)):
         percentiles = percentiles_ms(histogram, PERCENTILES.values())
         values |= {f"{prefix}latency_ms_{name}": ms for name, ms in zip(PERCENTILES, percentiles, strict=True)}
@@ -74,7 +82,7 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
             counters.total_rate(window, engine=engine, entity="process", name=n)
             for n in ("cpu_user_ns", "cpu_system_ns")
         ]
-        values[f"{engine}_cpu_us_per_io"] = quotient(sum(cpu) / 1e3, reads + writes)
+        values[f"{engine}_cpu_us_per_io"] = quotient(sum(cpu) / 1e3, values["iops"])
     return values
 
 

@@ -144,7 +144,7 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
     vms = load.count or 1
     hosts, array = (load.used_hosts(plan.host_names) or plan.host_names[:1], plan.array_name) if plan else ((), "array")
     is_stream = load.transport == "stream"
-    exchange = None if is_stream else _exchange(load)
+    exchange = None if is_stream else exchange_of(load)
     buffer_max = None if site else _buffer_max(changed.lab.tcp)
     initiator, target = load.iscsi.initiator, load.iscsi.target
     sides: dict[Op, tuple[Socket, Socket]] = {
@@ -269,7 +269,8 @@ def _in_flight_max(load: VmsLoad, vms: int) -> dict[str, int]:
     return limits
 
 
-def _exchange(load: VmsLoad) -> Exchange | None:
+def exchange_of(load: VmsLoad) -> Exchange | None:
+    """One request of the load; None if no closed form is known (`Setup.exchange`)."""
     pattern = _pattern(load)
     if pattern is None or len(pattern.sizes) != 1 or pattern.read_percent not in (0, 100):
         return None
