@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
-from hakaru.lab.check import LinkCheck
+from hakaru.engine.process import LateStartError
+from hakaru.lab.check import LinkCheck, links
+from hakaru.lab.check.links import BRIEF, Effort
 from hakaru.lab.plan import tcp_payload_bits_per_s
 
 
@@ -49,3 +54,21 @@ def test_unlimited_link_passes_the_check_at_any_rate() -> None:
     assert measured.as_asked
     assert measured.caveats() == []
     assert measured.describe()["asked_bits_per_s"] is None
+
+
+def test_path_is_measured_again_after_a_late_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    efforts: list[Effort] = []
+    results: list[LinkCheck | None] = [None, None, check(0.5, 0.5), check(1, 1)]
+
+    async def measure(lab: Any, round_: Any, portal: str, effort: Effort) -> LinkCheck:
+        efforts.append(effort)
+        found = results.pop(0)
+        if found is None:
+            raise LateStartError("too late", "try again")
+        return found
+
+    monkeypatch.setattr(links, "_measure_path", measure)
+    found = asyncio.run(links._check_path(None, None, "", BRIEF))  # type: ignore[arg-type]
+    # Late starts are no measurements: the second measurement takes longer than the first.
+    assert found.attempts == 2 and found.as_asked and results == []
+    assert [effort == BRIEF for effort in efforts] == [True, True, True, False]

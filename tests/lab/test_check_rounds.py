@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hakaru.lab.check import rounds_of
+from hakaru.lab.check import CheckedLab, rounds_of
 from hakaru.lab.check.variants import Variants
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
@@ -70,6 +70,23 @@ def test_only_paths_over_a_changed_link_are_measured_again() -> None:
     assert variants.is_known(linked(links__vtl__queue="32 KiB", tcp__stack=2009, links__vtl__loss={"percent": 1}))
     for changes in ({"links__vtl__delay": "5 ms"}, {"links__uplink__rate": "1 Gbit/s"}, {"mtu": 9000}):
         assert not variants.is_known(linked(**changes))
+
+
+class Described:
+    """A lab that is only described."""
+
+    def __init__(self, tcp: list[dict[str, Any]]) -> None:
+        self.tcp = tcp
+
+    def describe(self) -> dict[str, Any]:
+        return {"tcp": self.tcp}
+
+
+def test_resumed_run_keeps_the_tcp_of_its_earlier_points() -> None:
+    today, of_2009 = {"stack": "today"}, {"stack": "2009", "remains": ["RACK"]}
+    lab: Any = Described([today])
+    assert CheckedLab(lab, {"tcp": [of_2009, today]}).describe()["tcp"] == [of_2009, today]
+    assert CheckedLab(lab).describe()["tcp"] == [today]
 
 
 def test_resumed_run_keeps_its_previous_checks() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
 from hakaru.guest.requirements import EMULATOR_BYTES, MEMORY_DEFAULT_BYTES, Accelerator, Facts
 from hakaru.kinds.copy.load import load_at
 from hakaru.lab.plan import plan_lab
@@ -74,6 +76,18 @@ def test_more_guests_than_the_memory_holds_are_refused_by_point_and_take_no_memo
     assert all_bytes - possible_bytes == MEMORY_DEFAULT_BYTES + EMULATOR_BYTES
     text = "\n".join(lines(expanded, lab, refused))
     assert f"not possible here: {next(iter(refused))}: all guests of the device (4)" in text
+
+
+def test_device_that_needs_root_is_refused_by_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    expanded = expand(shipped("forwarding").study, only={"device": {"xdp", "bridge"}, "frame": {"imix"}})
+    devices = {point.id: point.factors["device"] for point in expanded.points}
+    assert sorted(devices.values()) == ["bridge", "xdp"]
+    for user, refused in ((0, set()), (1000, {"xdp"})):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        found = refusals(expanded)
+        assert {devices[name] for name in found} == refused
+        text = "\n".join(lines(expanded, plan_lab(expanded.study.lab), found))
+        assert ("only root may load an XDP program" in text) == bool(refused)
 
 
 def test_plan_shows_the_topology_with_impairments() -> None:

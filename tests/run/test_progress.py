@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from hakaru.engine.contract import NamedHistogram, Sample
 from hakaru.kinds.copy.meter import CopyMeter
 from hakaru.kinds.vms.meter import VmsMeter, rates_of, result_of
-from hakaru.run.progress import Events, Lines, duration
+from hakaru.run.progress import Events, Lines, Terminal, duration
 from hakaru.run.publisher import Publisher
 from hakaru.store import Histograms, Samples
 from hakaru.study import Point, Repetition
@@ -90,13 +91,31 @@ def test_plain_lines_show_the_result_of_a_repetition_not_its_last_interval() -> 
     ]
 
 
+def test_terminal_keeps_the_result_of_each_repetition_above_its_line() -> None:
+    stream = io.StringIO()
+    terminal = Terminal(stream)
+    for repetition, rate in ((1, 3280.4), (2, 3290.4)):
+        turn = replace(TURN, repetition=repetition)
+        terminal.turn(turn, repetition + 1, 12, 65)
+        terminal.now(turn, rates_of(1, 1, 1), {}, 60)
+        terminal.result(turn, rates_of(rate, 107.52, 120.3))
+    terminal.close()
+    # Lines of results end where the line of progress begins, with a sequence of the terminal.
+    lines = [line for line in stream.getvalue().splitlines() if "repetition" in line]
+    assert [line.strip() for line in lines] == [
+        "load 3/12: random-32k, vms 7, repetition 1: 3,280 IOPS, 108 MB/s, p99 120 ms",
+        "load 4/12: random-32k, vms 7, repetition 2: 3,290 IOPS, 108 MB/s, p99 120 ms",
+    ]
+
+
 def test_result_covers_only_the_measuring_phase() -> None:
     samples, histograms = Samples(), Histograms()
     # 500 requests per second in the measuring phase, fewer before and after it.
     for second, reads in enumerate((0, 1, 2, 502, 1002, 1502, 1503)):
-        samples.add("a", "initiator", second * 10**9, {"vms": {"reads": reads, "read_bytes": reads * 1000}})
+        counters = {"reads": reads, "read_bytes": reads * 1000, "writes": 0, "write_bytes": 0}
+        samples.add("a", "initiator", second * 10**9, {"vms": counters})
     histograms.add("a", "initiator", None, [{"entity": "vms", "name": "read_latency_ns", "hdr": encoded(4_000_000)}])
-    rates = result_of((2 * 10**9, 5 * 10**9), samples, histograms)
+    rates = result_of((2 * 10**9, 5 * 10**9), samples, histograms, has_closed_form=False)
     assert rates.text == "500 IOPS, 0.500 MB/s, p99 4.00 ms"
 
 

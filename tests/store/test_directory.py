@@ -196,3 +196,12 @@ def test_damaged_parquet_is_a_usage_error(tmp_path: Path) -> None:
     (directory / "samples" / "p01-2.parquet").write_bytes(b"PAR1nonsense")
     with pytest.raises(UsageError, match="p01-2"):
         RunReader(directory).samples("p01", 2)
+
+
+def test_folder_that_cannot_be_examined_is_an_environment_error(tmp_path: Path) -> None:
+    # Like a folder of another user, but for root, too.
+    long = tmp_path / ("x" * 300)
+    with pytest.raises(EnvironmentError_, match="cannot read"):
+        list_runs(long)
+    with pytest.raises(UsageError, match="no run named"):
+        find_run("x" * 300, tmp_path)

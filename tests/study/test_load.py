@@ -234,7 +234,7 @@ def test_expectation_about_an_unused_level_is_refused(tmp_path: Path, where: str
     (tmp_path / "study.yaml").write_text(text)
     with pytest.raises(UsageError, match=message) as e:
         load(str(tmp_path / "study.yaml"))
-    assert "expect[10].where." in e.value.message
+    assert "expect[12].where." in e.value.message
     assert hint in e.value.hint
 
 

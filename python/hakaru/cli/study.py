@@ -124,9 +124,12 @@ def run(
         from hakaru.lab import sandbox
         from hakaru.run.devices import fetch_images
         from hakaru.run.options import Options, expand_options
+        from hakaru.run.preparation import options_of
+        from hakaru.store import runs_folder
 
         if sandbox.current() is None:
-            fetch_images(expand_options(loaded, Options(quick, seed, repetitions, only)))
+            options = options_of(resume, runs_folder(out), Options(quick, seed, repetitions, only))
+            fetch_images(expand_options(loaded, options))
         sandbox.enter()  # outside the sandbox this does not return: the command is restarted inside
     from hakaru.run import preparation, runner
     from hakaru.run.options import Options

@@ -40,6 +40,7 @@ class Beside:
         self._language = language
         self._view: subprocess.Popen[bytes] | None = None
         self._line: Terminal | None = None
+        self._turn: tuple[Repetition, int, int, float] | None = None
         self._terminal = left_terminal.attributes()
 
     def _watcher(self) -> Watcher | None:
@@ -49,6 +50,8 @@ class Beside:
         if self._line is None:
             left_terminal.restore(self._terminal)
             self._line = Terminal(sys.stderr)
+            if self._turn is not None:
+                self._line.turn(*self._turn)
         return self._line
 
     def opened(self, directory: Path) -> None:
@@ -63,7 +66,8 @@ class Beside:
             watcher.phase(name, detail, left_s)
 
     def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
-        """Forward to the line."""
+        """Forward to the line, which may begin later."""
+        self._turn = turn, done, total, left_s
         if watcher := self._watcher():
             watcher.turn(turn, done, total, left_s)
 
@@ -73,7 +77,9 @@ class Beside:
             watcher.now(turn, rates, queues, left_s)
 
     def result(self, turn: Repetition, rates: Rates) -> None:
-        """Show nothing, because the table of points follows."""
+        """Forward to the line."""
+        if watcher := self._watcher():
+            watcher.result(turn, rates)
 
     def event(self, name: str, **values: Any) -> None:
         """Show nothing."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from hakaru import kind as kinds
 from hakaru.caveats import Caveat
-from hakaru.errors import DeviceError, GuestError, HakaruError
+from hakaru.errors import DeviceError, GuestError, HakaruError, UnansweredError
 from hakaru.run import plan as planned
 from hakaru.run.outcome import Outcome
 from hakaru.run.preparation import Prepared
@@ -21,6 +21,12 @@ from hakaru.run.schedule import schedule_of
 from hakaru.store import RunWriter
 from hakaru.study import Expanded, Point, Repetition
 from hakaru.study.results import PointResults
+
+UNANSWERED_MAX = 3
+"""Repetitions in a row that the equipment of a site did not answer, after which the run ends. A lab
+starts its storage anew for each repetition, a search measures levels that may be too high, and a
+resumed run repeats those that were not answered.
+"""
 
 
 class Course(Protocol):
@@ -81,6 +87,9 @@ class StudyCourse:
         self._done: Collection[str] = ()
         self._writer: RunWriter | None = None
         self._results: _Results | None = None
+        self._is_site = prepared.site is not None
+        self._has_result = self._may_end = False
+        self._unanswered = 0
 
     @property
     def most(self) -> int:
@@ -95,6 +104,8 @@ class StudyCourse:
         """Write points.json, unless the resumed run has it."""
         self._writer, self._done = writer, done
         self._results = _Results(self.expanded, writer.directory)
+        self._has_result = bool(done)
+        self._may_end = self._is_site and self._schedule.is_fixed and not is_resumed
         if not is_resumed or not self._schedule.is_fixed:
             self._write_points(writer)
 
@@ -115,7 +126,16 @@ class StudyCourse:
         return self._schedule.next(self._done, self._results)
 
     def survive(self, error: HakaruError) -> list[Caveat] | None:
-        """A device that failed is the result of its repetition."""
+        """The caveat of a device or guest that failed, or of a load that was not answered; None for
+        other errors. An unanswered load ends the run if the run has no result yet, or if the
+        storage of a site seems to answer no more.
+        """
+        if isinstance(error, UnansweredError):
+            self._unanswered += 1
+            is_silent = self._may_end and self._unanswered >= UNANSWERED_MAX
+            if is_silent or not self._has_result:
+                return None
+            return [Caveat("load_unanswered", {"error": error.message})]
         if not isinstance(error, DeviceError):
             return None
         name = "guest_failed" if isinstance(error, GuestError) else "device_failed"
@@ -127,6 +147,8 @@ class StudyCourse:
     def take(self, turn: Repetition, outcome: Outcome, seconds: float, watch: Watchers) -> None:
         """Write the points of a search, and show the rates."""
         assert self._writer is not None, "`begin` comes first"
+        if outcome.record["status"] == "done":
+            self._has_result, self._unanswered = True, 0
         if not self._schedule.is_fixed:
             self._write_points(self._writer)
         if outcome.rates is not None:

@@ -1,9 +1,10 @@
-"""Guests that a run needs, as devices or for its load: their images, and what this machine lacks
-for them.
+"""Guests that a run needs, as devices or for its load: their images, and points whose guest or
+device this machine cannot run.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from hakaru.guest.recipe import RecipeName
@@ -47,10 +48,21 @@ def facts_here() -> Facts:
 
 
 def refusals(expanded: Expanded, facts: Facts | None = None) -> dict[str, Refusal]:
-    """Point → the reason why its guest cannot run here. `facts`: None: those of this machine."""
+    """Point → the reason why its guest or its device cannot run here. `facts`: None: those of this
+    machine.
+    """
+    found = _of_programs(expanded)
     guests = list(_guests(expanded))
-    if not guests:
+    if guests:
+        facts = facts or facts_here()
+        found |= {point.id: refusal for point, guest in guests if (refusal := guest.refusal(facts)) is not None}
+    return found
+
+
+def _of_programs(expanded: Expanded) -> dict[str, Refusal]:
+    """Points whose device is an XDP program, if this user may not load one."""
+    if os.geteuid() == 0:
         return {}
-    facts = facts or facts_here()
-    found = {point.id: guest.refusal(facts) for point, guest in guests}
-    return {name: refusal for name, refusal in found.items() if refusal is not None}
+    refusal = Refusal("only root may load an XDP program", "run as root, or choose another device: `forwards: bridge`")
+    devices = {point.id: expanded.at(point).lab.device for point in expanded.points}
+    return {name: refusal for name, each in devices.items() if each is not None and each.forwards == "xdp"}

@@ -9,7 +9,6 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any, Protocol
 
 from hakaru.caveats import Caveat
@@ -23,7 +22,6 @@ from hakaru.run.place import LabPlace, Place
 from hakaru.run.preparation import Prepared
 from hakaru.run.site import SitePlace
 from hakaru.run.site_file import Site
-from hakaru.store import RunReader
 
 
 class Notes(Protocol):
@@ -76,7 +74,7 @@ async def _open_lab(prepared: Prepared, plan: LabPlan, notes: Notes) -> AsyncIte
     notes.phase("lab", planned.lab_parts(plan))
     async with Lab(plan) as lab:
         notes.phase("check", "measuring every link")
-        checked = CheckedLab(lab, _earlier_variants(prepared.resumed))
+        checked = CheckedLab(lab, prepared.earlier_lab)
         for caveat in await checked.check_links():
             notes.caveat(caveat)
         if part.baseline(plan):
@@ -92,11 +90,3 @@ async def _open_lab(prepared: Prepared, plan: LabPlan, notes: Notes) -> AsyncIte
         finally:
             # By now every TCP configuration that the points ask for has been in use.
             notes.lab(checked.describe())
-
-
-def _earlier_variants(resumed: Path | None) -> list[dict[str, Any]]:
-    """Link variants of the resumed run, with their checks."""
-    if resumed is None or not (resumed / "lab.json").is_file():
-        return []
-    variants: list[dict[str, Any]] = RunReader(resumed).read("lab.json").get("variants") or []
-    return variants

@@ -60,8 +60,13 @@ def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path, impossi
 def _existing(folder: Path) -> Path:
     """The folder itself, or the nearest one above it that exists."""
     existing = folder.absolute()
-    while not existing.exists():
-        existing = existing.parent
+    try:
+        while not existing.exists():
+            existing = existing.parent
+    except OSError as error:
+        raise EnvironmentError_(
+            f"{existing} cannot be examined: {error.strerror}", "name a folder that this user may use"
+        ) from error
     return existing
 
 

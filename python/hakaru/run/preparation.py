@@ -4,7 +4,8 @@ run to resume, if any.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class Prepared:
     resumed: Path | None
     folder: Path
     command: list[str]
+    earlier_lab: Mapping[str, Any] = field(default_factory=dict)
+    """lab.json of the resumed run; empty: none."""
     note: str = ""
     """Note of the run; empty: none, or that of the resumed run."""
     impossible: frozenset[str] = frozenset()
@@ -68,6 +71,7 @@ def prepare(
         resumed=resumed,
         folder=resumed.parent if resumed else folder,
         command=command,
+        earlier_lab=_lab_of(resumed),
         note=check_note(note),
         impossible=frozenset() if site else frozenset(refusals(expanded)),
     )
@@ -79,6 +83,14 @@ def prepare(
     return prepared
 
 
+def _lab_of(resumed: Path | None) -> dict[str, Any]:
+    """lab.json of the resumed run; empty if it was interrupted before it had a lab."""
+    if resumed is None or not (resumed / "lab.json").is_file():
+        return {}
+    described: dict[str, Any] = RunReader(resumed).read("lab.json")
+    return described
+
+
 def _check_lab(expanded: Expanded) -> None:
     """Refuse points whose device is existing equipment, which no lab has."""
     for point in expanded.points:
@@ -88,6 +100,13 @@ def _check_lab(expanded: Expanded) -> None:
                 f"the device of point {point.id} is existing equipment",
                 "name the interfaces in front of it in a site file under `ports`, and give it with --site",
             )
+
+
+def options_of(resume: str | None, folder: Path, given: Options) -> Options:
+    """Return the options of the run to resume, else those that were given. Raises UsageError if
+    both differ, or there is no such run.
+    """
+    return given if resume is None else _options_of(RunReader(find_run(resume, folder)).read("run.json"), given)
 
 
 def _options_of(run: dict[str, Any], given: Options) -> Options:

@@ -68,7 +68,7 @@ def factors_text(turn: Repetition) -> str:
 
 
 class Terminal:
-    """One line on a terminal, redrawn in place."""
+    """One line on a terminal, redrawn in place, below the results of the repetitions so far."""
 
     def __init__(self, stream: IO[str]) -> None:
         console = Console(file=stream)
@@ -98,7 +98,9 @@ class Terminal:
         self._show(f"load {self._place}: {factors_text(turn)}: now {rates.text}, {duration(left_s)} left")
 
     def result(self, turn: Repetition, rates: Rates) -> None:
-        """Show nothing, because the table of points follows."""
+        """Print the rates of the repetition above the line."""
+        text = f"load {self._place}: {factors_text(turn)}, repetition {turn.repetition}: {rates.text}"
+        self._progress.console.print(shown(text), highlight=False, markup=False, soft_wrap=True)
 
     def event(self, name: str, **values: Any) -> None:
         """Show nothing."""

@@ -24,7 +24,7 @@ from pathlib import Path
 from hakaru.engine import contract
 from hakaru.engine.process import gang_start
 from hakaru.engine.session import EngineSession
-from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError, VerificationError
+from hakaru.errors import DeviceError, HakaruError, LostError, UnansweredError, VerificationError
 from hakaru.run import file_servers, kind, pool_folder
 from hakaru.run.configure import watch_config
 from hakaru.run.dialogue import converse
@@ -45,12 +45,6 @@ DRAIN_S = 45.0
 CAUSE_S = 0.5
 # A file server ends after its connections: its supervisor waits for all processes in its namespace.
 SERVER_CAUSE_S = 5.0
-
-
-class LateStartError(EnvironmentError_):
-    """The order to start reached an engine too late. Nothing was measured, and the repetition may
-    be tried again.
-    """
 
 
 OnSample = Callable[[str, contract.Sample, bool], None]
@@ -97,10 +91,7 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
     link_caveats = await place.adjust(expanded, turn)
     chains = place.chains(expanded, turn)
     async with _gang(place, chains, expanded, turn, messages, folder) as gang:
-        try:
-            start_ns = await gang_start(gang.all())
-        except EnvironmentError_ as e:
-            raise LateStartError(e.message, e.hint) from e
+        start_ns = await gang_start(gang.all())
         study = expanded.at(turn.point)
 
         async def prepare() -> None:
@@ -237,10 +228,7 @@ async def _listen(engine: EngineSession, messages: Messages, take: Take, load: _
     async for event in engine.events():
         match event:
             case contract.Phase(phase="built") if load is not None:
-                try:
-                    await load.second.add(engine)
-                except EnvironmentError_ as e:
-                    raise LateStartError(e.message, e.hint) from e
+                await load.second.add(engine)
             case contract.Phase(phase="warmup") if load is not None and load.warm_up is not None:
                 load.warm_up.start(engine.node, event.at_ns)
             case contract.Phase(phase="measure") if load is not None:
@@ -285,11 +273,13 @@ async def _until_loaded(
 
 async def _cause(guards: list[asyncio.Task[None]], listeners: list[asyncio.Task[None]]) -> BaseException:
     """Return the failure that is first in the gang's order: that of a file server, pool or array
-    before those of loads.
+    before those of loads; a load that was not answered only if nothing else failed.
     """
     if guards:
         await asyncio.wait(guards, timeout=SERVER_CAUSE_S, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait(listeners, timeout=CAUSE_S)
     tasks = [*guards, *listeners]
     errors = [e for task in tasks if task.done() and (e := task.exception()) is not None]
-    return next((e for e in errors if isinstance(e, HakaruError)), errors[0])
+    known = [e for e in errors if isinstance(e, HakaruError)]
+    # A load that is not answered may be the effect of a failure that ends the run, not its cause.
+    return next((e for e in known if not isinstance(e, UnansweredError)), (known or errors)[0])

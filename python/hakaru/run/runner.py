@@ -5,8 +5,8 @@ that is consistent at all times.
     execute(…)  → Path          the finished run directory
 
 A repetition that is interrupted or fails leaves nothing behind, except for the record of a failed
-device. Earlier repetitions are kept, and `--resume` runs the missing ones and those of failed
-devices. On the first Ctrl-C the current repetition is discarded and the
+device or of a load that was not answered. Earlier repetitions are kept, and `--resume` runs the
+missing ones and the failed ones. On the first Ctrl-C the current repetition is discarded and the
 run directory gets its name with status `interrupted`. The second Ctrl-C exits at once.
 """
 
@@ -26,6 +26,7 @@ from typing import Any
 from hakaru import __version__
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
+from hakaru.engine.process import LateStartError
 from hakaru.errors import HakaruError, Interrupted
 from hakaru.run import kind
 from hakaru.run.course import Course, StudyCourse
@@ -36,7 +37,7 @@ from hakaru.run.place import Place
 from hakaru.run.preparation import Prepared
 from hakaru.run.progress import Watchers
 from hakaru.run.queues import QueueMeter
-from hakaru.run.repetition import LateStartError, OnSample, run_repetition
+from hakaru.run.repetition import OnSample, run_repetition
 from hakaru.run.resumable import MACHINE
 from hakaru.store import FORMAT, RunReader, RunWriter, typed, write_note
 from hakaru.study import Expanded, Repetition
@@ -163,7 +164,7 @@ class Run:
             reader = RunReader(writer.directory)
             self._meta = reader.read("run.json") | {"status": "running", "error": None, "hint": None, "ended": None}
             for record in reader.repetitions():
-                # A device that could not be built is tried again; the new record replaces this one.
+                # A repetition that failed is tried again; the new record replaces this one.
                 if record["status"] == "done":
                     self._done.add(f"{record['point']}-{record['repetition']}")
         else:
@@ -270,21 +271,25 @@ class Run:
         began = time.monotonic()
         expanded = self._course.expanded
         hosts = len(place.loads(expanded, turn))
-        meter, queues = kind.of(expanded.study).meter(expanded, turn, hosts), QueueMeter()
-
         # Computed once: with many points this takes longer than a sample may.
         left_at_start_s = self._course.left_s()
 
-        def on_sample(node: str, sample: contract.Sample, is_load: bool) -> None:
-            queues.add(node, sample)
-            rates = meter.add(node, sample) if is_load else None
-            if rates is not None:
-                left_s = left_at_start_s - (time.monotonic() - began)
-                self._watch.now(turn, rates, queues.lengths(), left_s)
+        def shown() -> OnSample:
+            """Show the samples of one attempt, whose engines count from 0."""
+            meter, queues = kind.of(expanded.study).meter(expanded, turn, hosts), QueueMeter()
+
+            def on_sample(node: str, sample: contract.Sample, is_load: bool) -> None:
+                queues.add(node, sample)
+                rates = meter.add(node, sample) if is_load else None
+                if rates is not None:
+                    left_s = left_at_start_s - (time.monotonic() - began)
+                    self._watch.now(turn, rates, queues.lengths(), left_s)
+
+            return on_sample
 
         for attempt in range(1, LATE_STARTS_MAX + 1):
             try:
-                return await self._measure(place, expanded, turn, on_sample, folder)
+                return await self._measure(place, expanded, turn, shown(), folder)
             except LateStartError:
                 if attempt == LATE_STARTS_MAX:
                     raise

@@ -29,7 +29,7 @@ class SecondStart:
     async def add(self, load: EngineSession) -> None:
         """Note that a load waits. The last one starts all of them.
 
-        Raises EnvironmentError_ if this machine was too busy to start them together, and errors of
+        Raises LateStartError if this machine was too busy to start them together, and errors of
         `prepare`.
         """
         self._waiting.add(load.name)

@@ -53,11 +53,13 @@ def list_runs(folder: Path) -> list[Path]:
 
 def run_directories(folder: Path) -> list[Path]:
     """All directories in `folder` that hold a run of any format, in no order. Names that begin with
-    a dot are runs that are being removed.
+    a dot are runs that are being removed. Raises EnvironmentError_ for a folder of another user.
     """
-    if not folder.is_dir():
-        return []
-    return [p for p in folder.iterdir() if not p.name.startswith(".") and _is_file(p / "run.json")]
+    try:
+        found = [*folder.iterdir()] if folder.is_dir() else []
+    except OSError as error:
+        raise environment_error(folder, "cannot read", error) from error
+    return [p for p in found if not p.name.startswith(".") and _is_file(p / "run.json")]
 
 
 def _is_file(path: Path) -> bool:
@@ -89,7 +91,7 @@ def find_run(name: str, folder: Path, *, measured: bool = False) -> Path:
     if name == "latest":
         return _latest(folder, measured)
     for candidate in (Path(name), folder / name, folder / f"{name}{PARTIAL}"):
-        if (candidate / "run.json").is_file():
+        if _is_file(candidate / "run.json"):
             _check_readable(candidate, measured)
             return candidate
     known = [path.name.removesuffix(PARTIAL) for path in run_directories(folder)]

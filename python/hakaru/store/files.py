@@ -21,8 +21,8 @@ HINTS = {
     errno.ENOSPC: "free some space, then continue with `hakaru run STUDY --resume RUN`; finished repetitions are kept",
     errno.EDQUOT: "your quota is used up: free some space, then continue with --resume",
     errno.EROFS: "the file system is read-only: name another folder with --out or HAKARU_RUNS",
-    errno.EACCES: "you may not write there: name another folder with --out or HAKARU_RUNS",
-    errno.EPERM: "you may not write there: name another folder with --out or HAKARU_RUNS",
+    errno.EACCES: "this user has no permission there: name another folder with --out or HAKARU_RUNS",
+    errno.EPERM: "this user has no permission there: name another folder with --out or HAKARU_RUNS",
     errno.ENOTDIR: "a part of that path is a file: name another folder with --out or HAKARU_RUNS",
     errno.EEXIST: "something with that name exists: name another folder with --out or HAKARU_RUNS",
 }

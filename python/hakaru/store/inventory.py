@@ -171,12 +171,17 @@ def check_note(text: str) -> str:
 
 
 def write_note(directory: Path, text: str) -> None:
-    """Set the note of a run; an empty text removes it. Raises UsageError if it is too long."""
+    """Set the note of a run; an empty text removes it. Raises UsageError if it is too long,
+    EnvironmentError_ if the run cannot be changed.
+    """
     line = check_note(text)
     if line:
         write_atomic(directory / NOTE, lambda file: file.write(f"{line}\n".encode()))
-    else:
+        return
+    try:
         (directory / NOTE).unlink(missing_ok=True)
+    except OSError as error:
+        raise environment_error(directory / NOTE, "cannot remove", error) from error
 
 
 def removable(runs: Sequence[StoredRun], keep: int, *, noted: bool = False) -> list[StoredRun]:

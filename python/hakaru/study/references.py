@@ -2,7 +2,8 @@
 
 Shapes only; `hakaru.analysis.reference` compares. Each printed number is one row of the scorecard.
 A row is *calibrated* if the number was used to choose a parameter of the study, otherwise
-*predicted*. A row that follows from another one holds *by definition* and is not counted.
+*predicted*. A row that follows from others, or from what the study configures, holds *by
+definition* and is not counted.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class TableReference(_Compared):
     calibrated: dict[str, list[Level] | Literal["all"]] = Field(
         default_factory=dict, description="metric → levels of the study whose numbers chose a parameter, or `all`"
     )
-    by_definition: list[str] = Field(default_factory=list, description="metrics that follow from another row")
+    by_definition: list[str] = Field(
+        default_factory=list, description="metrics that follow from other rows, or from what the study configures"
+    )
 
     @property
     def goes_by(self) -> str:
@@ -84,7 +87,9 @@ class _Single(_Compared):
     name: Text = Field(description="what was published, as the report shows it")
     metric: str
     calibrated: bool = Field(default=False, description="whether the published number chose a parameter")
-    by_definition: bool = Field(default=False, description="whether the number follows from another row")
+    by_definition: bool = Field(
+        default=False, description="whether the number follows from other rows, or from what the study configures"
+    )
 
 
 class ValueReference(_Single):

@@ -48,16 +48,16 @@ def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
     )
 
 
-def with_measured(setup: Setup, run: RunData, first: dict[str, Any]) -> Setup:
-    """Return the setup with the round trip that the first trial measured, if none was given (a real
-    path).
+def with_measured(setup: Setup, run: RunData, record: dict[str, Any]) -> Setup:
+    """Return the setup with the round trip that a trial measured, if it is not known yet (a real
+    path). A trial that failed has measured none.
 
     The round trip is the minimum of TCP's estimates during the trial. Anything above it is
     queueing.
     """
     if setup.conditions.rtt_ns is not None:
         return setup
-    repetition = next(r for r in run.repetitions(first["point"]) if r.number == first["repetition"])
+    repetition = next(r for r in run.repetitions(record["point"]) if r.number == record["repetition"])
     if not repetition.done:
         return setup
     series = [s for _, s in repetition.counters.select(engine="initiator", entity="tcp/", name="rtt_us_now")]

@@ -11,7 +11,7 @@ interruption, even a crash, loses only the trial in progress.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +146,7 @@ class TuningCourse:
         """Judge the trial, and publish it."""
         assert self._writer is not None, "`begin` comes first"
         run = RunData.read(self._writer.directory)
-        if not self._trials:
-            self._setup = with_measured(self._setup, run, outcome.record)
+        self._setup = with_measured(self._setup, run, outcome.record)
         trial = trial_of(run, outcome.record, self._setup)
         self._trials.append(trial)
         watch.event(
@@ -223,8 +222,3 @@ class TuningCourse:
     def _planned_s(self) -> float:
         measure = self.expanded.measure
         return (measure.warmup_ns + measure.time_ns) / 1e9
-
-
-def is_tuning(run: Mapping[str, Any]) -> bool:
-    """Whether run.json is that of a tuning."""
-    return TUNING in run

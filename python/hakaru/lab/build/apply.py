@@ -479,6 +479,7 @@ def read_sysctl(namespaces: Namespaces, node: str, name: str) -> str | None:
 
 
 _METRICS = {"congestion_control": "cc_algo", "initial_window": "initcwnd", "initial_receive_window": "initrwnd"}
+"""Parameter of TCP → its attribute of a route."""
 
 
 def read_routes(namespaces: Namespaces, node: str) -> list[dict[str, Any]]:
@@ -492,12 +493,7 @@ def read_routes(namespaces: Namespaces, node: str) -> list[dict[str, Any]]:
         routes = []
         for route in socket.get_routes(family=AF_INET, table=_RT_TABLE_MAIN):
             metrics = route.get("metrics")
-            attributes = {
-                "congestion_control": "cc_algo",
-                "initial_window": "initcwnd",
-                "initial_receive_window": "initrwnd",
-            }
-            route_metrics = {name: metrics.get(attribute) for name, attribute in attributes.items()} if metrics else {}
+            route_metrics = {name: metrics.get(attribute) for name, attribute in _METRICS.items()} if metrics else {}
             routes.append(
                 {
                     "to": f"{route.get('dst')}/{route['dst_len']}",

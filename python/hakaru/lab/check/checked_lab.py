@@ -9,7 +9,7 @@ checked.describe()                                 lab.json
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from hakaru.caveats import Caveat
@@ -22,19 +22,19 @@ from hakaru.lab.plan import LabPlan
 
 
 class CheckedLab:
-    """A lab and its checks. `earlier`: `variants` of the lab.json of the run that is resumed."""
+    """A lab and its checks. `earlier`: lab.json of the run that is resumed."""
 
-    def __init__(self, lab: Lab, earlier: Sequence[dict[str, Any]] = ()) -> None:
+    def __init__(self, lab: Lab, earlier: Mapping[str, Any] | None = None) -> None:
         self.lab = lab
         self.checks: list[LinkCheck] = []
         self.baselines: list[dict[str, Any]] = []
-        self._earlier = earlier
+        self._earlier = earlier or {}
         self._variants: Variants | None = None
 
     async def check_links(self) -> list[Caveat]:
         """Measure every link of the lab in its current state. Raises as `links.check_links`."""
         self.checks = await check_links(self.lab)
-        self._variants = Variants(self.lab.plan, self.checks, self._earlier)
+        self._variants = Variants(self.lab.plan, self.checks, self._earlier.get("variants") or ())
         return [caveat for check in self.checks for caveat in check.caveats()]
 
     async def measure_baselines(self, *, seed: int = 1) -> list[dict[str, Any]]:
@@ -67,4 +67,7 @@ class CheckedLab:
             described["variants"] = variants
         if self.baselines:
             described["baselines"] = self.baselines
+        if earlier := self._earlier.get("tcp"):
+            current = described.get("tcp") or []
+            described["tcp"] = [*(tcp for tcp in earlier if tcp not in current), *current]
         return described

@@ -31,7 +31,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hakaru.engine import clock, contract
-from hakaru.engine.process import EngineProcess, gang_start
+from hakaru.engine.process import EngineProcess, LateStartError, gang_start
 from hakaru.errors import LostError
 from hakaru.lab.build import Lab
 from hakaru.lab.check.link_check import LinkCheck
@@ -242,8 +242,15 @@ def _seconds(plan: LabPlan, round_: Round, effort: Effort) -> float:
 
 async def _check_path(lab: Lab, round_: Round, portal: str, effort: Effort) -> LinkCheck:
     attempts: list[LinkCheck] = []
+    late = 0
     while not attempts or (len(attempts) < _ATTEMPTS_MAX and not attempts[-1].as_asked):
-        attempts.append(await _measure_path(lab, round_, portal, effort))
+        try:
+            attempts.append(await _measure_path(lab, round_, portal, effort))
+        except LateStartError:
+            late += 1
+            if late == _ATTEMPTS_MAX:
+                raise
+            continue
         effort = replace(THOROUGH, round_trips=effort.round_trips, round_trips_s=effort.round_trips_s)
     return replace(min(attempts, key=lambda check: abs(check.error or 0)), attempts=len(attempts))
 
