@@ -99,6 +99,8 @@ CAVEATS: dict[str, Kind] = {
     "load_in_guest": Kind("note", most("bound_us")),
     # the guest with the load could not be used or was lost: {error}
     "guest_failed": Kind("warning"),
+    # a repetition has no result, because the storage did not answer: {error}
+    "load_unanswered": Kind("warning"),
     # {stage}: {upper} and {lower} differ by {bytes} bytes, {allowed_bytes} allowed
     "layers_disagree": Kind("warning", most("bytes")),
     # the device of the point could not be built or was lost: {error}
@@ -170,14 +172,18 @@ CAVEATS: dict[str, Kind] = {
     "fabric_late": Kind("warning", most("late_us")),
     # a thread of the emulated network used {percent} % of a CPU, and frames were late
     "fabric_saturated": Kind("invalid", most("percent")),
-    # the device forwards all that the tester can send and count
-    "tester_limited": Kind("warning"),
-    # the search ended before its bounds were as close as the goal demands
-    "search_unfinished": Kind("warning"),
-    # the device loses frames even at the lowest rate that was tried
-    "search_below_range": Kind("warning"),
-    # the device forwards the highest rate that was tried, {rate} frames/s
-    "search_capped": Kind("warning"),
+    # in {trials} trials, {frames} more frames arrived than were sent
+    "frames_surplus": Kind("invalid", most("frames")),
+    # at {missing} of {loads} loads, every trial for the latency had a fault of the tester
+    "latency_missing": Kind("note", most("missing")),
+    # in {searches} of {total} searches, the device forwards all that the tester can send and count
+    "tester_limited": Kind("warning", most("searches")),
+    # {searches} of {total} searches ended before their bounds were as close as the goal demands
+    "search_unfinished": Kind("warning", most("searches")),
+    # in {searches} of {total} searches, the device loses frames even at the lowest rate
+    "search_below_range": Kind("warning", most("searches")),
+    # in {searches} of {total} searches, the device forwards the highest rate tried, {rate} frames/s
+    "search_capped": Kind("warning", most("searches")),
     # level {missed} misses the goal, and the harder level {met} meets it
     "goal_not_monotone": Kind("warning"),
     # the search for the goal ended before its answer was certain

@@ -68,9 +68,8 @@ def test_every_caveat_with_numbers_of_its_own_has_a_size() -> None:
     unsized = {name for name, kind in CAVEATS.items() if kind.size({}) == ()}
     assert unsized == {
         *("link_unchecked", "not_expendable", "clock_stepped", "no_data", "published_differs"),  # no values
-        *("cpu_emulated", "guest_failed", "device_failed", "event_missed"),  # words only
+        *("cpu_emulated", "guest_failed", "load_unanswered", "device_failed", "event_missed"),  # words only
         *("cpu_shared", "warm_up_idle", "warm_up_unjudged"),  # the same in all repetitions, and words
-        *("tester_limited", "search_unfinished", "search_below_range", "search_capped"),  # once per point
         *("goal_not_monotone", "goal_unfinished", "goal_tester_limit", "precision_unknown"),  # once per run or point
     }
 

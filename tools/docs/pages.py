@@ -197,7 +197,7 @@ def caveats_page() -> str:
         "# Caveats, and what to do about them\n\n"
         "A caveat is a condition that limits what a number means. It is printed beside the number. Words in\n"
         "braces stand for values of the run. [When a number can be trusted](../methodology/checks.md) has the\n"
-        "limits from which a caveat is attached.\n"
+        "limits of the checks that are computed from a run.\n"
     ]
     for severity, meaning in SEVERITIES.items():
         parts.append(f"\n## {severity.capitalize()}\n\n{meaning}\n")

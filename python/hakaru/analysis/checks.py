@@ -23,6 +23,10 @@ STOLEN_MAX_PERCENT = 2.0
 CV_MAX = 0.05
 REPETITIONS_MIN = 3
 INTERVALS_MIN = 2
+KERNEL_READ_BYTES_MAX = 1 << 20
+"""A kernel that is an initiator reads the partition table of each disk that it finds: a few
+pages.
+"""
 SAMPLED = ("array", "watch", "fabric")
 """Engines that keep to their interval when the measuring phase begins and ends."""
 

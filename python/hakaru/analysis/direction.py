@@ -25,6 +25,8 @@ LOWER = {
     "done",
     "slowest",
     "us_per_io",
+    "gap_s",
+    "back_s",
 }
 HIGHER = {
     "iops",
@@ -39,7 +41,7 @@ HIGHER = {
     "jain",
 }
 LOWER_NAMES = {"first_done_s", "last_done_s", "fastest_to_slowest"}
-HIGHER_NAMES = {"jobs_done", "path_percent"}
+HIGHER_NAMES = {"jobs_done", "path_percent", "achieved_percent"}
 
 
 def better(metric: str) -> Literal["higher", "lower"] | None:

@@ -107,6 +107,7 @@ def _reference(expect: dict[str, Any], results: Results) -> Outcome:
         return Outcome(expect, None, "expect.reference", evidence)
     worst = max(rows, key=lambda row: abs(row.error_percent or 0.0))
     evidence |= {"worst_percent": worst.error_percent or 0.0, "level": worst.level}
+    evidence |= {"value_low": worst.measured.low, "value_high": worst.measured.high}
     # A row whose entire interval lies outside is a breach. A row whose interval reaches inside
     # leaves the outcome open.
     judged = [_within(row, percent) for row in rows]
@@ -230,7 +231,7 @@ def _ratio(expect: dict[str, Any], results: Results) -> Outcome:
 
 def _other_cause(of: Point, to: Point) -> str | None:
     """Return what else two points may differ by than their levels: `setup` or `emulated`."""
-    if of.verdict.test_setup_limited or to.verdict.test_setup_limited:
+    if of.is_of_test_setup or to.is_of_test_setup:
         return "setup"
     return "emulated" if of.is_emulated != to.is_emulated else None
 

@@ -72,6 +72,11 @@ class Point:
         return all(c.severity != "invalid" for c in self.caveats)
 
     @property
+    def is_of_test_setup(self) -> bool:
+        """Whether its values are those of the test setup, which was the bottleneck."""
+        return self.verdict.test_setup_limited
+
+    @property
     def is_emulated(self) -> bool:
         """Whether the processors of a guest were emulated, without KVM."""
         return any(c.name == "cpu_emulated" for c in self.caveats)

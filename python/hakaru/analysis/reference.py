@@ -287,7 +287,7 @@ def _of_two(of: Sequence[Point], to: Sequence[Point], metric: str, combine: Comb
     if value.mean is None:
         return Measured()
     both = [*of, *to]
-    limited = any(p.verdict.test_setup_limited for p in both)
+    limited = any(p.is_of_test_setup for p in both)
     return Measured(value.mean, value.low, value.high, value.n, 2, all(p.valid for p in both), limited)
 
 
@@ -396,7 +396,7 @@ def _of_points(points: Sequence[Point], metric: str) -> tuple[int, int, bool, bo
     """Lowest number of repetitions, number of points, whether all are valid, and whether the test
     setup limited any.
     """
-    limited = any(p.verdict.test_setup_limited for p in points)
+    limited = any(p.is_of_test_setup for p in points)
     return min(p.metrics[metric].n for p in points), len(points), all(p.valid for p in points), limited
 
 
@@ -404,8 +404,7 @@ def _of_estimate(point: Point | None, metric: str) -> Measured:
     estimate = point.metrics.get(metric) if point else None
     if point is None or estimate is None or estimate.mean is None:
         return Measured()
-    limited = point.verdict.test_setup_limited
-    return Measured(estimate.mean, estimate.low, estimate.high, estimate.n, 1, point.valid, limited)
+    return Measured(estimate.mean, estimate.low, estimate.high, estimate.n, 1, point.valid, point.is_of_test_setup)
 
 
 def _unit(points: Sequence[Point], metric: str) -> str:

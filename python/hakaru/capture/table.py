@@ -18,8 +18,6 @@ from hakaru.units import approximate_duration
 from hakaru.wording import number, say, tenths
 
 KINDS = ("reads", "writes", "others")
-UNTRANSLATED = ("MB", "IOPS", "MB/s", "p50", "p99")
-"""Column titles that are the same in both languages."""
 
 
 def print_analysis(analysed: dict[str, Any], language: str) -> None:

@@ -89,6 +89,13 @@ def test_correction_for_their_number_is_needed() -> None:
     assert pairs > 20
 
 
+def test_direction_follows_from_the_words_of_a_name() -> None:
+    lower = ("failover_gap_s", "link_down_gap_s", "link_up_back_s", "gap_ms_max", "latency_ms_p99/vm-1")
+    assert {better(name) for name in lower} == {"lower"}
+    assert {better(name) for name in ("achieved_percent", "files_per_s/fs-1", "jain_index")} == {"higher"}
+    assert {better(name) for name in ("link_down_gap_percent", "cpu_percent", "tester_frames_per_s")} == {None}
+
+
 def test_worse_and_better_follow_the_direction_of_the_metric() -> None:
     values = {"iops": [100.0, 101, 99, 100], "latency_ms_mean": [5.0, 5.05, 5, 4.95], "cpu_percent": [51.0, 50, 49, 50]}
     more = {name: [2 * value for value in each] for name, each in values.items()}

@@ -47,6 +47,10 @@ class Flow:
     retransmitted_percent: float | None = None
     timeouts: float | None = None
     timeout_wait_s: float | None = None
+    retransmits: float | None = None
+    """Segments that the senders' kernels retransmitted on all connections. Only for connections
+    that are not counted one by one.
+    """
     window_growth: float | None = None
     """Mean congestion window of the last third of the measuring phase over that of the first third.
     """
@@ -59,7 +63,7 @@ class Flow:
     @property
     def lossy(self) -> bool:
         """Whether TCP retransmitted data or had a retransmission timeout."""
-        return bool(self.retransmitted_percent) or bool(self.timeouts)
+        return any((self.retransmitted_percent, self.retransmits, self.timeouts))
 
 
 @dataclass(frozen=True)
