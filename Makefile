@@ -182,7 +182,7 @@ search: setup
 	$(BIN)/python tools/search.py
 
 # Runs every calibration and prints them as one table; writes docs/methodology/calibration.md. Takes
-# about ten minutes.
+# about a quarter of an hour.
 calibrate: setup
 	$(BIN)/python tools/calibrate
 
@@ -192,9 +192,9 @@ figure: setup
 
 # Runs the full forms of the studies with published numbers and writes docs/scorecard.md, which
 # states how long they take. Continues interrupted runs and skips finished ones; runs are in
-# runs/scorecard. STUDIES="vm-sweep …" runs only these.
+# runs/scorecard. STUDIES="vm-sweep …" runs only these; other studies keep their parts of the page.
 scorecard: setup
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/scorecard $(STUDIES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/scorecard $(if $(STUDIES),--keep) $(STUDIES)
 
 clean:
 	rm -rf $(VENV) target results

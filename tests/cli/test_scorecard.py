@@ -196,24 +196,39 @@ def test_numbers_of_all_studies_are_counted_together(invented_run: Path) -> None
     assert total[:2] == ["all", str(int(first[1]) + int(second[1]))]
     assert total[-1] == first[-1]
     kept = parts(markdown([card(shipped("vm-sweep"), None), other], page))["Overview"]
-    assert kept[-1] == total
+    # The page shows errors to a tenth of a percent, and so does the median of what it shows.
+    assert kept[-1][:-2] + kept[-1][-1:] == total[:-2] + total[-1:]
+    medians = [float(row[-2].removesuffix(" %")) for row in (kept[-1], total)]
+    assert medians[0] == pytest.approx(medians[1], abs=0.11)
     assert float(total[-2].removesuffix(" %")) == pytest.approx(measured.scorecard["median_error_percent"], abs=0.06)
 
 
 # --- Parts kept from an earlier page
 
 
+def with_points(text: str, points: int) -> str:
+    """Return the description of a run with another number of points of its study."""
+    return re.sub(r"(\d+) of \d+ points", rf"\1 of {points} points", text)
+
+
+def test_kept_part_has_the_number_of_points_that_the_study_has_now() -> None:
+    kept = card(shipped("long-distance"), None)
+    earlier = re.sub(r"\d+ of 9 points", "9 of 9 points", with_points(PAGE.read_text(), 9))
+    assert f"9 of {kept.points} points" in markdown([kept], earlier) and kept.points > 9
+
+
 def test_studies_without_a_run_keep_their_parts_of_the_page(invented_run: Path) -> None:
     """The page as it is has a run of every study. Here, only vm-sweep has one."""
     earlier = PAGE.read_text()
     cards = [card(shipped(name), invented_run if name == "vm-sweep" else None) for name in NAMES]
+    points = {each.study.id: each.points for each in cards}
     page = markdown(cards, earlier)
     before, after = parts(earlier), parts(page)
     for name in set(NAMES) - {"vm-sweep"}:
         assert after[name] == before[name]
         (run,) = (row for row in after["Runs"] if row[0] == name)
         (run_before,) = (row for row in before["Runs"] if row[0] == name)
-        assert run[1] == run_before[1].removesuffix(MARK) + MARK
+        assert run[1] == with_points(run_before[1], points[name]).removesuffix(MARK) + MARK
         for heading in ("Overview", f"Errors above {EXPLAINED_PERCENT:g} %"):
             assert [row for row in after[heading] if row[0] == name] == [
                 row for row in before[heading] if row[0] == name
@@ -227,7 +242,16 @@ def test_studies_without_a_run_keep_their_parts_of_the_page(invented_run: Path) 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda page: re.sub(r"\| (calibrated|predicted) \|$", "| by definition |", page, flags=re.M), "have changed"),
+        (
+            lambda page: re.sub(
+                r"^(\| [^|]+ \|) [^|]+ (\|.*(predicted|calibrated) \|)$", r"\1 12345 \2", page, flags=re.M
+            ),
+            "have changed",
+        ),
+        (
+            lambda page: re.sub(r"^\| ([^|]+)( \|.*(predicted|calibrated) \|)$", r"| Other \1\2", page, flags=re.M),
+            "have changed",
+        ),
         (lambda page: page.replace("## Runs", "## Others"), "no run of {name} that can be kept"),
     ],
 )
@@ -237,6 +261,19 @@ def test_part_that_does_not_show_the_study_as_it_is_now_is_not_kept(
     with pytest.raises(UsageError, match=message.format(name=name)) as raised:
         markdown([card(shipped(name), None)], damage(PAGE.read_text()))
     assert raised.value.hint == f"run it: `hakaru run {name}`"
+
+
+def test_kept_part_has_the_marks_and_the_numbers_of_the_study_as_it_is_now() -> None:
+    page = PAGE.read_text()
+    (row,) = re.findall(r"^\| Gain of the iSCSI parameters at 20 ms .*\n", page, flags=re.M)
+    assert "| predicted |" in row
+    kept = card(shipped("long-distance"), None)
+    now = parts(markdown([kept], page))
+    earlier = page.replace(row, row.replace("| predicted |", "| by definition |"))
+    assert parts(markdown([kept], earlier)) == now
+    # A number that the page lacks is added, and not measured.
+    added = parts(markdown([kept], page.replace(row, "")))["long-distance"]
+    assert ["–", "", "–"] in [cells[2:5] for cells in added] and len(added) == len(now["long-distance"])
 
 
 def test_study_that_the_page_lacks_is_added_and_one_without_a_run_stays_so() -> None:

@@ -43,8 +43,9 @@ def _tables(described: Json, study: Study, clean: Clean, language: str) -> Itera
     if described["vlans"]:
         names = [say(language, f"lab.{name}") for name in ("vlan.name", "subnet", "router")]
         yield _text(say(language, "lab.vlans"), ["VLAN", *names], described["vlans"])
-    about = [*described["about"], *((clean(n), clean(v)) for n, v in calibrated.rows(study, language))]
-    if about:
+    if about := described["about"]:
+        chosen = calibrated.rows(study, described["is_site"], language)
+        about = [*about, *((clean(name), clean(value)) for name, value in chosen)]
         yield _pairs(say(language, "lab.site" if described["is_site"] else "lab.backend"), about)
     for tcp in described["tcp"]:
         settings = [("lab.tcp.control", "control"), ("lab.tcp.set", "settings"), ("lab.tcp.remains", "remains")]

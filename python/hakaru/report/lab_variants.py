@@ -12,7 +12,9 @@ from hakaru.study import Study
 from hakaru.study.variables import Sets
 from hakaru.wording import say
 
-PREFIX = "lab."
+PREFIXES = ("lab.", "array.", "arrays.")
+UNSEEN = ("target_name",)
+"""Fields of an array that the drawing does not show either."""
 
 
 def rows(study: Study, language: str) -> list[tuple[str, str]]:
@@ -24,7 +26,7 @@ def rows(study: Study, language: str) -> list[tuple[str, str]]:
     for name, variable in study.variables.items():
         title = factor_title(name, language)
         if isinstance(variable, Sets):
-            places = [place.removeprefix(PREFIX) for place in variable.sets if place.startswith(PREFIX)]
+            places = [_short(place) for place in variable.sets if place.startswith(PREFIXES)]
             levels = dict.fromkeys(str(level) for block in study.factors for level in block.levels().get(name, []))
             if places and levels:
                 shown.append((title, f"{separator.join(places)}: {separator.join(levels)}"))
@@ -37,13 +39,19 @@ def rows(study: Study, language: str) -> list[tuple[str, str]]:
 
 def _changes(changes: Mapping[str, Any]) -> Iterator[str]:
     for place, value in changes.items():
-        if place.startswith(PREFIX):
-            yield f"{place.removeprefix(PREFIX)}: {_value(value)}"
+        if place.startswith(PREFIXES):
+            yield f"{_short(place)}: {_value(value)}"
+
+
+def _short(place: str) -> str:
+    return place.removeprefix("lab.").removeprefix("arrays.")
 
 
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_value(each)}" for key, each in value.items())
+        return ", ".join(f"{key} {_value(each)}" for key, each in value.items() if key not in UNSEEN)
+    if isinstance(value, list):
+        return "; ".join(map(_value, value))
     return str(value)

@@ -30,11 +30,12 @@ ABOUT = """\
 The published numbers that each study can produce, beside those that hakaru measured.
 
 A *calibrated* number was used to choose a parameter of the study, so its error says little. A
-*predicted* number was not. A number that holds *by definition* follows from another row. Median and
-worst error are those of the predicted numbers that were measured. The error of a rate, a time or a
-ratio is relative to the published value. That of a peak is relative to the published level. That of
-a ranking is the share of pairs in the wrong order. In the overview, the row *all* counts the numbers
-of all studies together, so a study weighs as much as the numbers of it that were measured."""
+*predicted* number was not. A number that holds *by definition* follows from other rows, or from what
+the study configures. Median and worst error are those of the predicted numbers that were measured.
+The error of a rate, a time or a ratio is relative to the published value. That of a peak is relative
+to the published level. That of a ranking is the share of pairs in the wrong order. In the overview,
+the row *all* counts the numbers of all studies together, so a study weighs as much as the numbers of
+it that were measured."""
 
 
 def text(card: Card, language: str = "en") -> str:
@@ -82,7 +83,7 @@ def markdown(cards: Sequence[Card], earlier: str | None = None) -> str:
     if earlier is not None:
         for card in cards:
             if card.run is None:
-                parts = keep(earlier, card.study.id, [_escaped_cells(row) for row in _table(card)])
+                parts = keep(earlier, card.study.id, [_escaped_cells(row) for row in _table(card)], card.points)
                 if parts is not None:
                     kept[card.study.id] = parts
     return _markdown(cards, kept)
