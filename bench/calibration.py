@@ -37,8 +37,14 @@ FRAME_GAP_BYTES = 20
 """Preamble and gap of a frame on the wire (IEEE 802.3)."""
 COMPARED = re.compile(r"calibration: (\S+) (\S+) (\S+)")
 TESTED = re.compile(r"^test (\S+) \.\.\.", re.MULTILINE)
-MODELS = {"load": "calibration", "drive": "calibration", "fabric": "calibration", "world": "phases"}
-"""Tests that print a line for every comparison, by crate."""
+MODELS = {
+    "load": ("calibration", ""),
+    "drive": ("calibration", ""),
+    "fabric": ("fabric", "calibration::"),
+    "world": ("phases", ""),
+}
+"""Tests that print a line for every comparison: crate → their program, and the beginning of their
+names."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +228,8 @@ def model_rows(root: Path) -> Iterator[Row]:
     """Run the calibration tests of the crates; yield a row for each test, with the comparison that
     is closest to its tolerance.
     """
-    for crate, test in MODELS.items():
-        command = ["cargo", "test", "-p", f"hakaru-{crate}", "--test", test]
+    for crate, (program, beginning) in MODELS.items():
+        command = ["cargo", "test", "-p", f"hakaru-{crate}", "--test", program, beginning]
         done = subprocess.run(
             [*command, "--", "--nocapture", "--test-threads=1"], cwd=root, capture_output=True, text=True, check=False
         )
@@ -243,7 +249,7 @@ def rows_of_tests(crate: str, output: str) -> Iterator[Row]:
         error = abs(value - expected)
         yield Row(
             f"{crate} model",
-            name.replace("_", " "),
+            name.rpartition("::")[2].replace("_", " "),
             len(compared),
             f"{expected:,.6g}",
             f"{value:,.6g}",

@@ -31,6 +31,7 @@ whatever its errors.
 | memory | none: as fast as this machine |
 | flash | four flash drives (`nvme-ssd-2000`, RAID 0) behind a controller with 20 µs per command |
 | 1 ms | the same drives behind a controller that adds 1 ms to every command |
+| 10 ms | the same with 10 ms, as slow as a loaded array of disks |
 
 - *Initiator.* A latency begins with the kernel's timestamp of the packet that carries the command out
   of the host, or with the system call that sends the command if it has to wait in the kernel. It

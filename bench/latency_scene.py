@@ -62,10 +62,13 @@ ARRAYS: dict[str, dict[str, Any]] = {
         "controller": {"command_us": 20, "data_us_per_mib": 100},
         "groups": [DRIVES | {"drive": {"kind": "preset", "name": "nvme-ssd-2000"}}],
     },
-    "1 ms": {
-        "kind": "array",
-        "controller": {"command_us": 1, "data_us_per_mib": 0, "latency_us": 1000},
-        "groups": [DRIVES | {"drive": {"kind": "preset", "name": "nvme-ssd-2000"}}],
+    **{
+        name: {
+            "kind": "array",
+            "controller": {"command_us": 1, "data_us_per_mib": 0, "latency_us": latency_us},
+            "groups": [DRIVES | {"drive": {"kind": "preset", "name": "nvme-ssd-2000"}}],
+        }
+        for name, latency_us in (("1 ms", 1000), ("10 ms", 10_000))
     },
 }
 """Timing models of the arrays. `memory` is as fast as the machine."""

@@ -61,10 +61,19 @@ class PacketsBench:
         }
         if _is_there("trafgen") and "netsniff_ng" in cases:
             cases["trafgen"] = {"sender": "trafgen", "receiver": "netsniff_ng"}
-        return [self._figure(f"packets_counted_{size}", "counted", size, "hakaru", cases) for size in SIZES]
+        goal = dict.fromkeys(cases, 1.0)
+        return [self._figure(f"packets_counted_{size}", "counted", size, "hakaru", cases, goal) for size in SIZES]
 
-    def _figure(self, name: str, value: str, size: int, receiver: str, cases: dict[str, dict[str, str]]) -> Figure:
-        figure = Figure(name, "1/s")
+    def _figure(
+        self,
+        name: str,
+        value: str,
+        size: int,
+        receiver: str,
+        cases: dict[str, dict[str, str]],
+        goal: dict[str, float] | None = None,
+    ) -> Figure:
+        figure = Figure(name, "1/s", goal=goal or {})
         cases = dict(cases)
         for turn in range(self.rounds):
             ours = self._case(sender="hakaru", receiver=receiver, bytes=size)

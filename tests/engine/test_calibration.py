@@ -80,3 +80,11 @@ def test_table_marks_and_counts_rows_outside_their_goals(calibration: ModuleType
     lines = calibration.table(rows).splitlines()
     assert lines[2].endswith("| yes |") and lines[3].endswith("| **no** |")
     assert "| latency p99, reads | 0 | 1 |" in calibration.summary(rows)
+
+
+def test_programs_of_the_models_exist(calibration: ModuleType) -> None:
+    """Cargo refuses the name of a program that does not exist, so the table would lack its rows."""
+    crates = BENCH.parent / "crates"
+    for crate, (program, _) in calibration.MODELS.items():
+        tests = crates / crate / "tests"
+        assert (tests / f"{program}.rs").is_file() or (tests / program / "main.rs").is_file(), crate

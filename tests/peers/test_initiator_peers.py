@@ -165,7 +165,8 @@ def test_silent_target_ends_the_load_with_exit_code_7_within_the_timeout(tgt: ot
     outcome = load(on_tgt(tgt), measure_s=0.0, command_timeout_s=1.0, on_event=freeze)
     ended = time.monotonic()
     assert outcome.exit_code == 7 and ended - started > 1.0 and ended - frozen[0] < 30
-    assert "not answered within 1 s" in failure(outcome)["message"]
+    error = failure(outcome)
+    assert error["class"] == "unanswered" and "not answered within 1 s" in error["message"]
 
 
 def test_portal_without_a_listener_ends_the_load_with_exit_code_7(tgt: other.Tgt) -> None:
@@ -310,8 +311,10 @@ def test_destination_that_is_not_expendable_is_only_read(tmp_path: Path) -> None
     assert path.read_bytes() == before
 
 
-def answer_logins(listener: socket.socket, answer: Callable[[bytes], bytes]) -> None:
-    """Answer the first request of every connection until the listener is closed."""
+def answer_logins(listener: socket.socket, answer: Callable[[bytes], bytes], *, closes: bool = False) -> None:
+    """Answer the first request of every connection until the listener is closed. `closes`: end the
+    connection at once, instead of with the initiator.
+    """
 
     def serve() -> None:
         while True:
@@ -321,7 +324,8 @@ def answer_logins(listener: socket.socket, answer: Callable[[bytes], bytes]) -> 
                 return
             with connection:
                 connection.sendall(answer(connection.recv(65_536)))
-                connection.recv(1)
+                if not closes:
+                    connection.recv(1)
 
     threading.Thread(target=serve, daemon=True).start()
 
@@ -343,9 +347,10 @@ def listener() -> Iterator[socket.socket]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_redirect_leads_to_the_target(tgt: other.Tgt, listener: socket.socket) -> None:
+@pytest.mark.parametrize("closes", [False, True], ids=["waits", "closes"])
+def test_redirect_leads_to_the_target(tgt: other.Tgt, listener: socket.socket, closes: bool) -> None:
     text = f"TargetAddress={tgt.portal},1\0".encode()
-    answer_logins(listener, lambda request: login_response(request, 0x0101, text))
+    answer_logins(listener, lambda request: login_response(request, 0x0101, text), closes=closes)
     portal = f"127.0.0.1:{listener.getsockname()[1]}"
     redirected = vm("vm1", iscsi(portal, other.TARGET_NAME, other.LUN, "vm1"))
     outcome = load_until(lambda counters: counters["reads"] > 0, redirected)
