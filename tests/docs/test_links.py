@@ -14,8 +14,10 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchors(page: Path) -> set[str]:
-    """Anchors of the headings of a page, as GitHub and the site make them."""
-    found: set[str] = set()
+    """Anchors of a page: those that it has itself, and those of its headings, as GitHub and the
+    site make them.
+    """
+    found = set(re.findall('<a id="([^"]+)"></a>', page.read_text(encoding="utf-8")))
     for heading in re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
         anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
