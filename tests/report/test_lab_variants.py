@@ -13,7 +13,7 @@ def test_levels_are_listed_with_their_changes_of_the_lab() -> None:
     assert "links.vtl.rate: 10 Gbit/s" in rows["case ten-to-ten"]
     assert "links.kvm-2.pause: true" in rows["case pause"]
     assert "case unthrottled" not in rows, "it is the lab of the drawing"
-    assert rows["tape appended"] == "vtl: model kind none, tape_library generation lto5, cartridges 1, capacity 24 GiB"
+    assert rows["tape appended"] == "vtl: model kind none, tape_library generation lto5, cartridges 1, capacity 64 GiB"
 
 
 def test_levels_of_a_place_are_listed_once() -> None:

@@ -43,7 +43,7 @@ def test_plan_counts_memory_for_copied_images_and_for_sources_with_contents() ->
         estimate(expand(each, only=only), lab).memory_bytes
         for each in (study, study.model_copy(update={"arrays": arrays}))
     )
-    assert contents - zeros == 4 * load_at(study).image
+    assert contents - zeros == 2 * 4 * load_at(study).image, "the images and their copies"
 
 
 def test_plan_counts_memory_and_time_of_guests() -> None:

@@ -238,10 +238,26 @@ impl<M: LuMemory> MemoryStore<M> {
         full.settled.set(offset_bytes, length_bytes);
     }
 
+    /// Writes `data`. Zeros take no memory in granules that nothing was written to, because these
+    /// read as zeros anyway. So an image of zeros may be larger than the RAM.
     fn write(&mut self, offset_bytes: u64, data: &[u8]) {
-        self.settle(offset_bytes, data.len() as u64, true);
-        self.memory.write(offset_bytes, data);
-        self.allocated.set(offset_bytes, data.len() as u64);
+        let length_bytes = data.len() as u64;
+        self.settle(offset_bytes, length_bytes, true);
+        if is_zero(data) {
+            let range = Extent {
+                offset_bytes,
+                length_bytes,
+            };
+            for (extent, allocated) in self.allocated.extents(range, usize::MAX) {
+                if allocated {
+                    let zeros = &data[..extent.length_bytes as usize];
+                    self.memory.write(extent.offset_bytes, zeros);
+                }
+            }
+        } else {
+            self.memory.write(offset_bytes, data);
+        }
+        self.allocated.set(offset_bytes, length_bytes);
     }
 
     /// Writes the block repeatedly from the start of the range. Returns the number of bytes done.
@@ -272,6 +288,12 @@ impl<M: LuMemory> MemoryStore<M> {
         *budget -= until - start;
         until - range.offset_bytes
     }
+}
+
+/// Returns whether all bytes are zero. Compares 64 bytes at a time, which compilers vectorise.
+fn is_zero(data: &[u8]) -> bool {
+    data.chunks(64)
+        .all(|bytes| bytes.iter().fold(0, |any, byte| any | byte) == 0)
 }
 
 #[cfg(test)]
@@ -393,6 +415,46 @@ mod tests {
         assert_eq!(store.mapped_bytes(), 0);
         assert_eq!(bytes(&store, 63 << 40, 512), [0; 512]);
         assert_eq!(bytes(&store, (64 << 40) - 512, 512), [0; 512]);
+    }
+
+    /// Memory of which only the first granule may be written.
+    struct Untouched;
+
+    impl LuMemory for Untouched {
+        fn size_bytes(&self) -> u64 {
+            1 << 20
+        }
+
+        fn append_to(&self, _offset_bytes: u64, _length: usize, _out: &mut Vec<u8>) {}
+
+        fn write(&mut self, offset_bytes: u64, data: &[u8]) {
+            let end = offset_bytes + data.len() as u64;
+            assert!(end <= GRANULE_BYTES, "{offset_bytes} to {end} was written");
+        }
+
+        fn discard(&mut self, _offset_bytes: u64, _length_bytes: u64) {}
+    }
+
+    #[test]
+    fn zeros_take_no_memory_where_nothing_was_written() {
+        let mut untouched = MemoryStore::new(Untouched);
+        untouched.write(0, &[7; 512]);
+        untouched.write(512, &[0; 64 << 10]);
+        untouched.write(1 << 19, &[0; 100]);
+        assert_eq!(untouched.mapped_bytes(), (64 + 4 + 4) << 10);
+    }
+
+    #[test]
+    fn zeros_replace_data_in_each_part_of_a_range() {
+        for at in [0, 4 * KIB, 8 * KIB, 12 * KIB - 512] {
+            let mut store = store(1 << 20);
+            store.write(at, &[7; 512]);
+            store.write(0, &[0; 12 << 10]);
+            assert_eq!(bytes(&store, 0, 12 << 10), [0; 12 << 10], "{at}");
+            let last = [&[0; 4095][..], &[1]].concat();
+            store.write(16 * KIB, &last);
+            assert_eq!(bytes(&store, 16 * KIB, 4096), last);
+        }
     }
 
     #[test]

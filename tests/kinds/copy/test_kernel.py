@@ -78,7 +78,7 @@ def test_hakarus_initiator_needs_no_disks() -> None:
     assert RUN.kernel_load(study, loads["vm01"]) is None
 
 
-TAPES = {"generation": "lto5", "cartridges": 4, "capacity": "8 GiB"}
+TAPES = {"generation": "lto5", "cartridges": 4, "capacity": "16 GiB"}
 TAPE_ARRAY = {"target_name": "iqn.2013-01.example.hakaru:vtl", "model": {"kind": "none"}, "tape_library": TAPES}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from hakaru.caveats import Caveat
@@ -22,6 +22,7 @@ from hakaru.run.plan import LOOPBACK_BYTES_PER_S
 from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point, Repetition, Study
 from hakaru.study.expand import shown
+from hakaru.study.storage import Lu
 from hakaru.units import format_duration, format_size
 
 VERIFY_BYTES_PER_S = 5_000_000
@@ -169,14 +170,26 @@ def _tapes_at_once(study: Study) -> int:
 
 
 def _held_bytes(study: Study) -> int:
-    """Return the memory for the images: the destination keeps them, and a source with contents does
-    from the first read on. A source without contents reads as zeros, for which it needs no memory.
+    """Return the memory for the images. A source without contents reads as zeros, for which neither
+    it nor an LU or a tape without contents needs memory. A source with contents keeps them from the
+    first read on. Pools and compressed copies keep zeros, too.
     """
     load = load_at(study)
-    source = study.arrays.get(load.source.array)
-    luns = [load.source.place(job)[0] for job in range(load.jobs)]
-    filled = {lu.lun for lu in source.lus if lu.fill is not None} if source else set()
-    return load.image * (load.jobs + sum(lun in filled for lun in luns))
+    filled = _luns(study, load.source.array, lambda lu: lu.fill is not None)
+    keeping = _luns(study, load.destination.array, lambda lu: lu.fill is not None or lu.pool is not None)
+    on_tape = load.destination.tape is not None
+    images = 0
+    for job in range(load.jobs):
+        with_contents = load.source.place(job)[0] in filled
+        kept = not on_tape and load.destination.place(job)[0] in keeping
+        images += with_contents + (with_contents or kept or load.compression != "none")
+    return load.image * images
+
+
+def _luns(study: Study, array: str, wanted: Callable[[Lu], bool]) -> set[int]:
+    """Return the LUNs of an array of the study whose LUs are wanted."""
+    part = study.arrays.get(array)
+    return {lu.lun for lu in part.lus if wanted(lu)} if part else set()
 
 
 def _path_bytes_per_s(load: CopyLoad, lab: LabPlan | None, jobs_at_once: int) -> float:
