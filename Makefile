@@ -192,9 +192,9 @@ figure: setup
 
 # Runs the full forms of the studies with published numbers and writes docs/scorecard.md, which
 # states how long they take. Continues interrupted runs and skips finished ones; runs are in
-# runs/scorecard. STUDIES="vm-sweep …" runs only these; other studies keep their parts of the page.
+# runs/scorecard. STUDIES="vm-sweep …" runs only these; the page keeps the numbers of other studies.
 scorecard: setup
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/scorecard $(if $(STUDIES),--keep) $(STUDIES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/scorecard $(STUDIES)
 
 clean:
 	rm -rf $(VENV) target results

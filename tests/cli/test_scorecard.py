@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ from typing import Any
 import pytest
 from hakaru.analysis import summarise
 from hakaru.analysis.newest import card, is_changed
+from hakaru.analysis.recorded import recalled, record
 from hakaru.analysis.run_data import RunData
 from hakaru.cli import main
 from hakaru.errors import UsageError
 from hakaru.report import scorecard_page
-from hakaru.report.scorecard_keep import MARK
-from hakaru.report.scorecard_page import EXPLAINED_PERCENT, HEADER, cells, columns, is_large, markdown
-from hakaru.study import study_paths
+from hakaru.report.scorecard_page import HEADER, cells, columns, is_large, markdown
+from hakaru.study import Loaded, load, study_paths
 from hakaru.study.model import Measure
 
 from tests.study.shipped import shipped, with_reference
@@ -159,25 +158,13 @@ def parts(page: str) -> dict[str, list[list[str]]]:
     return found
 
 
-def test_page_is_generated() -> None:
-    page = PAGE.read_text()
-    assert page.startswith(HEADER), "run `make scorecard`"
-    found = parts(page)
-    assert [row[0] for row in found["Overview"]] == [*NAMES, "all"]
-    assert [row[0] for row in found["Runs"]] == NAMES
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_page_has_the_rows_of_the_study(name: str) -> None:
-    """The published side of every row is that of the study; the measured side is not repeated
-    here.
-    """
-    page = parts(PAGE.read_text())
-    expected = parts(markdown([card(shipped(name), None)]))
-    assert [[row[i] for i in (0, 1, 5)] for row in page[name]] == [
-        [row[i] for i in (0, 1, 5)] for row in expected[name]
-    ]
-    assert all(len(row) == len(columns()) for row in page[name])
+def test_page_is_written_from_the_records_and_the_studies_as_they_are_now() -> None:
+    records = json.loads(PAGE.with_suffix(".json").read_text())
+    assert list(records) == NAMES
+    page = markdown([recalled(shipped(name), records[name]) for name in NAMES])
+    assert PAGE.read_text() == page, "run `tools/scorecard --page-only`"
+    assert [row[0] for row in parts(page)["Overview"]] == [*NAMES, "all"]
+    assert all(len(row) == len(columns()) for name in NAMES for row in parts(page)[name])
 
 
 def test_every_large_error_is_listed(invented_run: Path) -> None:
@@ -188,104 +175,96 @@ def test_every_large_error_is_listed(invented_run: Path) -> None:
 
 
 def test_numbers_of_all_studies_are_counted_together(invented_run: Path) -> None:
-    """Whether a study's part is new or kept from the earlier page, its numbers count the same."""
     measured: Any = card(shipped("vm-sweep"), invented_run)
-    other = card(shipped("long-distance"), None)
-    page = markdown([measured, other])
+    page = markdown([measured, card(shipped("long-distance"), None)])
     first, second, total = parts(page)["Overview"]
     assert total[:2] == ["all", str(int(first[1]) + int(second[1]))]
-    assert total[-1] == first[-1]
-    kept = parts(markdown([card(shipped("vm-sweep"), None), other], page))["Overview"]
-    # The page shows errors to a tenth of a percent, and so does the median of what it shows.
-    assert kept[-1][:-2] + kept[-1][-1:] == total[:-2] + total[-1:]
-    medians = [float(row[-2].removesuffix(" %")) for row in (kept[-1], total)]
-    assert medians[0] == pytest.approx(medians[1], abs=0.11)
+    assert total[-2:] == first[-2:]
     assert float(total[-2].removesuffix(" %")) == pytest.approx(measured.scorecard["median_error_percent"], abs=0.06)
 
 
-# --- Parts kept from an earlier page
+# --- Records
 
 
-def with_points(text: str, points: int) -> str:
-    """Return the description of a run with another number of points of its study."""
-    return re.sub(r"(\d+) of \d+ points", rf"\1 of {points} points", text)
+Record = dict[str, Any]
 
 
-def test_kept_part_has_the_number_of_points_that_the_study_has_now() -> None:
-    kept = card(shipped("long-distance"), None)
-    earlier = re.sub(r"\d+ of 9 points", "9 of 9 points", with_points(PAGE.read_text(), 9))
-    assert f"9 of {kept.points} points" in markdown([kept], earlier) and kept.points > 9
+@pytest.fixture
+def recorded(invented_run: Path) -> Record:
+    """Return the record of the run, as a file holds it."""
+    found: Record = json.loads(json.dumps(record(card(shipped("vm-sweep"), invented_run))))
+    return found
 
 
-def test_studies_without_a_run_keep_their_parts_of_the_page(invented_run: Path) -> None:
-    """The page as it is has a run of every study. Here, only vm-sweep has one."""
-    earlier = PAGE.read_text()
-    cards = [card(shipped(name), invented_run if name == "vm-sweep" else None) for name in NAMES]
-    points = {each.study.id: each.points for each in cards}
-    page = markdown(cards, earlier)
-    before, after = parts(earlier), parts(page)
-    for name in set(NAMES) - {"vm-sweep"}:
-        assert after[name] == before[name]
-        (run,) = (row for row in after["Runs"] if row[0] == name)
-        (run_before,) = (row for row in before["Runs"] if row[0] == name)
-        assert run[1] == with_points(run_before[1], points[name]).removesuffix(MARK) + MARK
-        for heading in ("Overview", f"Errors above {EXPLAINED_PERCENT:g} %"):
-            assert [row for row in after[heading] if row[0] == name] == [
-                row for row in before[heading] if row[0] == name
-            ]
-    assert [row[0] for row in after["Overview"]] == [*NAMES, "all"]
-    assert after["vm-sweep"] == parts(markdown([card(shipped("vm-sweep"), invented_run)]))["vm-sweep"]
-    assert markdown(cards, page) == page
+def edited(tmp_path: Path, *edits: tuple[str, str]) -> Loaded:
+    """Return vm-sweep with each text replaced by another, once."""
+    text = study_paths()["vm-sweep"].read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (tmp_path / "study.yaml").write_text(text)
+    return load(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "vm-sweep"])
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (
-            lambda page: re.sub(
-                r"^(\| [^|]+ \|) [^|]+ (\|.*(predicted|calibrated) \|)$", r"\1 12345 \2", page, flags=re.M
-            ),
-            "have changed",
-        ),
-        (
-            lambda page: re.sub(r"^\| ([^|]+)( \|.*(predicted|calibrated) \|)$", r"| Other \1\2", page, flags=re.M),
-            "have changed",
-        ),
-        (lambda page: page.replace("## Runs", "## Others"), "no run of {name} that can be kept"),
-    ],
-)
-def test_part_that_does_not_show_the_study_as_it_is_now_is_not_kept(
-    name: str, damage: Callable[[str], str], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message.format(name=name)) as raised:
-        markdown([card(shipped(name), None)], damage(PAGE.read_text()))
-    assert raised.value.hint == f"run it: `hakaru run {name}`"
+def test_recorded_card_is_that_of_the_run(invented_run: Path, recorded: Record) -> None:
+    kept, measured = recalled(shipped("vm-sweep"), recorded), card(shipped("vm-sweep"), invented_run)
+    found, expected = kept.to_json(), json.loads(json.dumps(measured.to_json()))
+    # A row without a value has the unit that a point gives it only in the run.
+    for each in (found, expected):
+        for row in each["scorecard"]["rows"]:
+            if not row["points"]:
+                del row["unit"]
+    assert found == expected
+    assert kept.run is not None and not kept.run.changed
 
 
-def test_kept_part_has_the_marks_and_the_numbers_of_the_study_as_it_is_now() -> None:
-    page = PAGE.read_text()
-    (row,) = re.findall(r"^\| Gain of the iSCSI parameters at 20 ms .*\n", page, flags=re.M)
-    assert "| predicted |" in row
-    kept = card(shipped("long-distance"), None)
-    now = parts(markdown([kept], page))
-    earlier = page.replace(row, row.replace("| predicted |", "| by definition |"))
-    assert parts(markdown([kept], earlier)) == now
-    # A number that the page lacks is added, and not measured.
-    added = parts(markdown([kept], page.replace(row, "")))["long-distance"]
-    assert ["–", "", "–"] in [cells[2:5] for cells in added] and len(added) == len(now["long-distance"])
+def test_record_keeps_the_reason_why_a_row_is_not_judged(recorded: Record) -> None:
+    name, row = next((name, row) for name, row in recorded["rows"].items() if row["error_percent"] is not None)
+    row |= {"error_percent": None, "not_judged": {"en": "No.", "ja": "否。"}}
+    rows = {each["row"]: each for each in recalled(shipped("vm-sweep"), recorded).scorecard["rows"]}
+    assert rows[name]["not_judged"] == {"en": "No.", "ja": "否。"} and not rows[name]["counted"]
 
 
-def test_study_that_the_page_lacks_is_added_and_one_without_a_run_stays_so() -> None:
-    first, *others = (card(shipped(name), None) for name in NAMES)
-    page = markdown(others)
-    assert f"\n## {first.study.id}\n" not in page
-    assert markdown([first, *others], page) == markdown([first, *others])
+def test_marks_and_notes_are_those_of_the_study_as_it_is_now(recorded: Record, tmp_path: Path) -> None:
+    now = recalled(edited(tmp_path, ("    over: vms\n", "    over: vms\n    note: Because.\n")), recorded)
+    assert now.scorecard["rows"][0]["note"]["en"] == "Because."
+    assert now.run is not None and not now.run.changed
 
 
-def test_page_of_which_a_part_about_the_study_is_lost_is_refused() -> None:
-    name = NAMES[0]
-    page = PAGE.read_text()
-    without = page[: page.index(f"\n## {name}\n")] + page[page.index("\n## ", page.index(f"\n## {name}\n") + 1) :]
-    with pytest.raises(UsageError, match=f"shows no run of {name}"):
-        markdown([card(shipped(name), None)], without)
+def test_number_that_the_record_lacks_is_not_measured(recorded: Record) -> None:
+    name = next(iter(recorded["rows"]))
+    del recorded["rows"][name]
+    rows = {row["row"]: row for row in recalled(shipped("vm-sweep"), recorded).scorecard["rows"]}
+    assert rows[name]["mean"] is rows[name]["error_percent"] is None
+    assert sum(row["error_percent"] is not None for row in rows.values()) > 20
+
+
+@pytest.mark.parametrize("change", ["published", "row"])
+def test_record_of_other_published_numbers_is_refused(recorded: Record, change: str) -> None:
+    name = next(iter(recorded["rows"]))
+    if change == "published":
+        recorded["rows"][name]["published"] += 1
+    else:
+        recorded["rows"]["other"] = recorded["rows"].pop(name)
+    with pytest.raises(UsageError, match="published numbers of vm-sweep have changed") as raised:
+        recalled(shipped("vm-sweep"), recorded)
+    assert raised.value.hint == "run it: `hakaru run vm-sweep`"
+
+
+def test_change_of_the_study_after_its_run_was_recorded_is_reported(recorded: Record, tmp_path: Path) -> None:
+    for other, changed in (("read_percent: 60", True), ("read_percent: 70", False)):
+        kept = recalled(edited(tmp_path, ("read_percent: 70", other)), recorded)
+        assert kept.run is not None and kept.run.changed is changed
+        assert ("the study has changed after this run" in markdown([kept])) is changed
+
+
+def test_run_of_a_study_that_had_changed_stays_marked(invented_run: Path) -> None:
+    measured: Any = card(shipped("vm-sweep"), invented_run)
+    changed = record(replace(measured, run=replace(measured.run, changed=True)))
+    kept = recalled(shipped("vm-sweep"), changed)
+    assert kept.run is not None and kept.run.changed
+
+
+def test_card_without_a_run_has_nothing_to_record() -> None:
+    with pytest.raises(ValueError, match="long-distance has no run"):
+        record(card(shipped("long-distance"), None))

@@ -4,8 +4,7 @@ English.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from statistics import median
 from textwrap import fill
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 from hakaru.analysis import scorecard
 from hakaru.analysis.newest import Card, Run
 from hakaru.report.scorecard import full_name
-from hakaru.report.scorecard_keep import Kept, keep
 from hakaru.wording import MISSING, tenths
 
 Json = dict[str, Any]
@@ -73,25 +71,10 @@ def cells(row: Json, language: str = "en") -> list[str]:
     ]
 
 
-def markdown(cards: Sequence[Card], earlier: str | None = None) -> str:
-    """The page docs/scorecard.md. With an earlier page, studies without a run keep their parts of
-    it. Studies that it lacks are added as not run.
-
-    Raises UsageError if the earlier page has parts that a study without a run cannot keep.
-    """
-    kept: dict[str, Kept] = {}
-    if earlier is not None:
-        for card in cards:
-            if card.run is None:
-                parts = keep(earlier, card.study.id, [_escaped_cells(row) for row in _table(card)], card.points)
-                if parts is not None:
-                    kept[card.study.id] = parts
-    return _markdown(cards, kept)
-
-
-def _markdown(cards: Sequence[Card], kept: Mapping[str, Kept]) -> str:
+def markdown(cards: Sequence[Card]) -> str:
+    """The page docs/scorecard.md."""
     parts = (_runs, _overview, _explained, _rows)
-    return "\n".join([HEADER, ABOUT, *(line for part in parts for line in part(cards, kept))]) + "\n"
+    return "\n".join([HEADER, ABOUT, *(line for part in parts for line in part(cards))]) + "\n"
 
 
 def _run(card: Card) -> str:
@@ -136,9 +119,9 @@ def _duration(seconds: float) -> str:
 # --- The page
 
 
-def _runs(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
+def _runs(cards: Sequence[Card]) -> Iterator[str]:
     yield "\n## Runs"
-    if any(_is_incomplete(card, kept.get(card.study.id)) for card in cards):
+    if any(_is_incomplete(card) for card in cards):
         yield "**These runs are incomplete.** The quick form measures fewer points, for a shorter time."
     total = sum(card.full_seconds for card in cards)
     times = ", ".join(f"{_duration(card.full_seconds)} for {card.study.id}" for card in cards)
@@ -147,65 +130,38 @@ def _runs(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
     yield "| study | run |"
     yield "|---|---|"
     for card in cards:
-        parts = kept.get(card.study.id)
-        yield parts.run if parts else f"| {card.study.id} | {_escaped(_run(card))} |"
+        yield _line([card.study.id, _run(card)])
 
 
-def _is_incomplete(card: Card, kept: Kept | None) -> bool:
-    if kept is not None:
-        return kept.is_incomplete
+def _is_incomplete(card: Card) -> bool:
     return card.run is None or card.run.quick or card.run.points < card.points
 
 
-def _overview(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
+def _overview(cards: Sequence[Card]) -> Iterator[str]:
     yield "\n## Overview"
     yield "| study | numbers | calibrated | predicted | of these measured | by definition | median | worst |"
     yield "|---|---|---|---|---|---|---|---|"
     for card in cards:
-        parts = kept.get(card.study.id)
-        yield parts.overview if parts else _line(_overview_cells(card.study.id, [_numbers(card)]))
+        yield _line(_overview_cells(card.study.id, card.scorecard["rows"]))
     if len(cards) > 1:
-        yield _line(_overview_cells("all", [kept.get(card.study.id) or _numbers(card) for card in cards]))
+        yield _line(_overview_cells("all", [row for card in cards for row in card.scorecard["rows"]]))
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """One study in the overview. `counts`: those of the columns. `errors`: sizes of the errors of
-    the predicted numbers measured at valid points, in percent. `worst`: the largest in words, which
-    is empty without any.
-    """
-
-    counts: Sequence[int]
-    errors: Sequence[float]
-    worst: str
-
-
-def _numbers(card: Card) -> Numbers:
-    figures = card.scorecard
-    marks = [figures[name] for name in ("calibrated", "predicted", "predicted_measured", "by_definition")]
+def _overview_cells(name: str, rows: Sequence[Json]) -> list[str]:
+    """A row of the overview: counts and errors of rows, which may belong to several studies."""
+    figures = scorecard.figures(rows)
+    counts = [figures[count] for count in ("calibrated", "predicted", "predicted_measured", "by_definition")]
+    cells = [name, str(len(rows)), *map(str, counts)]
     worst = figures["worst"]
-    return Numbers(
-        counts=[len(figures["rows"]), *marks],
-        errors=scorecard.errors(figures["rows"]),
-        worst="" if worst is None else f"{scorecard.error('en', worst)}: {full_name(worst, 'en')}",
-    )
+    if worst is None:
+        return [*cells, MISSING, MISSING]
+    error = f"{scorecard.error('en', worst)}: {full_name(worst, 'en')}"
+    return [*cells, f"{tenths(figures['median_error_percent'])} %", error]
 
 
-def _overview_cells(name: str, studies: Sequence[Numbers | Kept]) -> list[str]:
-    """A row of the overview: the sum of the studies' counts, and the errors of their numbers
-    together.
-    """
-    counts = [str(sum(column)) for column in zip(*(study.counts for study in studies), strict=True)]
-    errors = [error for study in studies for error in study.errors]
-    if not errors:
-        return [name, *counts, MISSING, MISSING]
-    worst = max((study for study in studies if study.errors), key=lambda study: max(study.errors)).worst
-    return [name, *counts, f"{tenths(median(errors))} %", worst]
-
-
-def _explained(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
+def _explained(cards: Sequence[Card]) -> Iterator[str]:
     yield f"\n## Errors above {EXPLAINED_PERCENT:g} %"
-    lines = [line for card in cards for line in _explanations(card, kept.get(card.study.id))]
+    lines = [line for card in cards for line in _explanations(card)]
     if not lines:
         yield "None."
         return
@@ -214,10 +170,7 @@ def _explained(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]
     yield from lines
 
 
-def _explanations(card: Card, kept: Kept | None) -> Iterator[str]:
-    if kept is not None:
-        yield from kept.explained
-        return
+def _explanations(card: Card) -> Iterator[str]:
     for row in filter(is_large, card.scorecard["rows"]):
         note = row["note"]["en"] if row["note"] else "none yet"
         shown = [scorecard.published("en", row), scorecard.measured("en", row), scorecard.error("en", row)]
@@ -229,23 +182,15 @@ def is_large(row: Json) -> bool:
     return bool(row["counted"]) and abs(row["error_percent"]) > EXPLAINED_PERCENT
 
 
-def _rows(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
+def _rows(cards: Sequence[Card]) -> Iterator[str]:
     for card in cards:
         yield f"\n## {card.study.id}"
-        if parts := kept.get(card.study.id):
-            yield from parts.section
-            continue
         for publication in card.scorecard["publications"]:
             yield fill(f"{publication['title']['en']}: {publication['source']}.", WIDTH) + "\n"
         yield _line(columns())
         yield "|---|---|---|---|---|---|"
-        yield from map(_line, _table(card))
+        yield from (_line(cells(row)) for row in card.scorecard["rows"])
         yield from _not_judged(card.scorecard["rows"])
-
-
-def _table(card: Card) -> list[list[str]]:
-    """The cells of all rows of a study."""
-    return [cells(row) for row in card.scorecard["rows"]]
 
 
 def _not_judged(rows: Sequence[Json]) -> Iterator[str]:
@@ -260,11 +205,7 @@ def _not_judged(rows: Sequence[Json]) -> Iterator[str]:
 
 
 def _line(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(_escaped_cells(texts))} |"
-
-
-def _escaped_cells(texts: Sequence[str]) -> list[str]:
-    return [_escaped(text) for text in texts]
+    return f"| {' | '.join(map(_escaped, texts))} |"
 
 
 def _escaped(cell: str) -> str:
