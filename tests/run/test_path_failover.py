@@ -136,9 +136,11 @@ def test_timers_explain_every_gap_with_two_and_with_four_paths(hakaru: Hakaru) -
         assert cut["failover_ms"] == pytest.approx(1500, rel=0.2)
         assert cut["commands_repeated"] > 0
         assert point["over_time"]["event_s"] == pytest.approx([2, 5, 7, 9, 11, 13], abs=0.1)
+        # A busy machine or hypervisor may cause the others.
         assert {caveat["caveat"] for caveat in point["caveats"]} <= {
             "few_repetitions",
             "cpu_shared",
+            "host_stolen",
             "machine_saturated",
         }
     assert all(expectation["held"] for expectation in summary["expectations"])
