@@ -5,12 +5,14 @@ the aggressors, the bottleneck, and the cap that restores the victim's service; 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hakaru.store import RunReader
 
 from tests.run.conftest import Hakaru
+from tests.run.undisturbed import run_and_judge
 
 pytestmark = pytest.mark.alone
 
@@ -18,17 +20,6 @@ LONGEST_S = 180
 """Length of the quick form that the README of the study states."""
 BOTTLENECKS = {"link": "link", "controller": "controller", "cache": "cache", "drives": "drives", "pool": "drives"}
 """Shared resource → the bottleneck beside the aggressors."""
-
-ATTEMPTS = 3
-"""Most runs in succession that a busy hypervisor may disturb."""
-
-
-def disturbed(summary: dict[str, Any]) -> bool:
-    """Return whether the run warns that the hypervisor took processor time away. A stall of a few
-    milliseconds delays more than 1 % of the requests of so short a measurement.
-    """
-    caveats = [*summary["caveats"], *(caveat for point in summary["points"] for caveat in point["caveats"])]
-    return any(caveat["caveat"] == "host_stolen" for caveat in caveats)
 
 
 def test_quick_form_is_planned_to_take_less_than_three_minutes(hakaru: Hakaru) -> None:
@@ -38,13 +29,11 @@ def test_quick_form_is_planned_to_take_less_than_three_minutes(hakaru: Hakaru) -
 
 
 def test_cap_restores_the_victims_service_for_every_resource_and_holds_its_rate(hakaru: Hakaru) -> None:
-    for attempt in range(ATTEMPTS):
-        runs = Hakaru(hakaru.runs / str(attempt))
-        result = runs.run("run", "noisy-neighbour", "--quick", "--report", "html")
-        summary = RunReader(runs.only_run()).read("summary.json")
-        if result.returncode == 0 or not disturbed(summary):
-            break
-    assert result.returncode == 0, result.stdout + result.stderr
+    run_and_judge(hakaru, ("run", "noisy-neighbour", "--quick", "--report", "html"), judge)
+
+
+def judge(run: Path) -> None:
+    summary = RunReader(run).read("summary.json")
     points: dict[tuple[str, str], Any] = {
         (p["factors"]["resource"], p["factors"]["neighbour"]): p["metrics"] for p in summary["points"]
     }
@@ -75,5 +64,5 @@ def test_cap_restores_the_victims_service_for_every_resource_and_holds_its_rate(
     most = {name: max(parts, key=parts.__getitem__) for name, parts in added.items()}
     assert most == BOTTLENECKS | {"link": "outside"}
     # The first page of the report has these numbers as tiles, and a figure.
-    written = (runs.only_run() / "report" / "report.en.html").read_text().partition("</nav>")[0]
+    written = (run / "report" / "report.en.html").read_text().partition("</nav>")[0]
     assert "Restores the service in every case" in written and "as a multiple of the value alone" in written

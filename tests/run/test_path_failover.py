@@ -12,6 +12,7 @@ from hakaru.store import RunReader
 
 from tests.cli.command import pages_of
 from tests.run.conftest import ROOT, Hakaru
+from tests.run.undisturbed import run_and_judge
 
 SHORT = """\
 format: 1
@@ -112,9 +113,12 @@ def test_quick_form_is_planned_to_take_about_a_minute(hakaru: Hakaru) -> None:
 
 @pytest.mark.alone
 def test_timers_explain_every_gap_with_two_and_with_four_paths(hakaru: Hakaru) -> None:
-    result = hakaru.run("run", str(ROOT / "studies" / "path-failover"), "--quick", "--report", "none")
-    assert result.returncode == 0, result.stdout + result.stderr
-    reader = RunReader(hakaru.only_run())
+    study = str(ROOT / "studies" / "path-failover")
+    run_and_judge(hakaru, ("run", study, "--quick", "--report", "none"), judge)
+
+
+def judge(run: Path) -> None:
+    reader = RunReader(run)
     summary = reader.read("summary.json")
     assert [point["factors"]["paths_per_vm"] for point in summary["points"]] == [2, 4]
     for point in summary["points"]:
@@ -146,6 +150,6 @@ def test_timers_explain_every_gap_with_two_and_with_four_paths(hakaru: Hakaru) -
     assert all(expectation["held"] for expectation in summary["expectations"])
     findings = [finding for finding in summary["findings"] if finding["kind"] == "failover"]
     assert len(findings) == 2 and "No request failed." in findings[0]["text"]
-    pages = pages_of(hakaru.only_run())
+    pages = pages_of(run)
     for language, words in (("en", "Events of paths"), ("ja", "パスのイベント")):
         assert words in pages[language] and "array.0" in pages[language]
