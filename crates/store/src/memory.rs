@@ -238,8 +238,8 @@ impl<M: LuMemory> MemoryStore<M> {
         full.settled.set(offset_bytes, length_bytes);
     }
 
-    /// Writes `data`. Zeros take no memory in granules that nothing was written to, because these
-    /// read as zeros anyway. So an image of zeros may be larger than the RAM.
+    /// Writes `data`. Zeros are not stored in granules that are not allocated, because these read as
+    /// zeros already. An image of zeros may therefore exceed the RAM.
     fn write(&mut self, offset_bytes: u64, data: &[u8]) {
         let length_bytes = data.len() as u64;
         self.settle(offset_bytes, length_bytes, true);
@@ -290,7 +290,7 @@ impl<M: LuMemory> MemoryStore<M> {
     }
 }
 
-/// Returns whether all bytes are zero. Compares 64 bytes at a time, which compilers vectorise.
+/// Returns whether all bytes are zero. Combines 64 bytes at a time, which compilers vectorise.
 fn is_zero(data: &[u8]) -> bool {
     data.chunks(64)
         .all(|bytes| bytes.iter().fold(0, |any, byte| any | byte) == 0)
@@ -340,6 +340,10 @@ mod tests {
         expected[5 << 10..][..512].fill(7);
         store.write(8 * KIB, &[8; 4096]);
         expected[8 << 10..][..4096].fill(8);
+        store.write(40 * KIB, &[0; 4096]);
+        expected[40 << 10..][..4096].fill(0);
+        store.write(44 * KIB, &[0; 512]);
+        expected[44 << 10..][..512].fill(0);
         sweep(&mut store, vec![extent(17 * KIB, 20 * KIB)], None);
         expected[17 << 10..37 << 10].fill(0);
         sweep(
@@ -451,9 +455,16 @@ mod tests {
             store.write(at, &[7; 512]);
             store.write(0, &[0; 12 << 10]);
             assert_eq!(bytes(&store, 0, 12 << 10), [0; 12 << 10], "{at}");
-            let last = [&[0; 4095][..], &[1]].concat();
-            store.write(16 * KIB, &last);
-            assert_eq!(bytes(&store, 16 * KIB, 4096), last);
+        }
+    }
+
+    #[test]
+    fn data_with_a_single_byte_at_its_end_is_not_zero() {
+        for length in [1, 64, 65, 512, 4096] {
+            let mut data = vec![0; length];
+            assert!(is_zero(&data));
+            data[length - 1] = 1;
+            assert!(!is_zero(&data));
         }
     }
 
