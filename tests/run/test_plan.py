@@ -32,18 +32,19 @@ def test_plan_counts_memory_for_a_frame_ring_per_fabric_interface() -> None:
     assert extra_bytes - engines == len(labs["fabric"].links) * 16 * MIB
 
 
-def test_plan_counts_memory_for_copied_images_and_for_sources_with_contents() -> None:
+@pytest.mark.parametrize(("filled", "images"), [("primary", 2 * 4), ("vtl", 4), ("zstd", 4)])
+def test_plan_counts_memory_for_images_that_are_not_zeros_or_whose_zeros_are_stored(filled: str, images: int) -> None:
     study = shipped("backup-mismatch").study
     lab = plan_lab(study.lab)
-    primary = study.arrays["primary"]
-    filled = [lu.model_copy(update={"fill": Fill()}) for lu in primary.lus]
-    arrays = {**study.arrays, "primary": primary.model_copy(update={"lus": filled})}
+    if filled == "zstd":
+        changed = study.model_copy(update={"load": load_at(study).model_copy(update={"compression": "zstd"})})
+    else:
+        array = study.arrays[filled]
+        lus = [lu.model_copy(update={"fill": Fill()}) for lu in array.lus]
+        changed = study.model_copy(update={"arrays": study.arrays | {filled: array.model_copy(update={"lus": lus})}})
     only = {"case": {"unthrottled"}, "tcp": {"2009"}}
-    zeros, contents = (
-        estimate(expand(each, only=only), lab).memory_bytes
-        for each in (study, study.model_copy(update={"arrays": arrays}))
-    )
-    assert contents - zeros == 2 * 4 * load_at(study).image, "the images and their copies"
+    zeros, stored = (estimate(expand(each, only=only), lab).memory_bytes for each in (study, changed))
+    assert stored - zeros == images * load_at(study).image
 
 
 def test_plan_counts_memory_and_time_of_guests() -> None:

@@ -94,7 +94,8 @@ class CopyRun(RunKind):
         drives = load.jobs if library is None else library.drive_count
         if load.jobs > drives:
             images = f"{load.jobs} images of {format_size(load.image)} one after another on {drives} tape drives"
-        return f"{images}, at most {format_duration(load.time_limit)} each"
+        longest = max((load_at(expanded.at(point)).time_limit for point in expanded.points), default=load.time_limit)
+        return f"{images}, at most {format_duration(longest)} each"
 
     def baseline(self, lab: LabPlan) -> bool:
         """Always True: the payload rate of the path is compared with plain TCP."""
@@ -170,18 +171,18 @@ def _tapes_at_once(study: Study) -> int:
 
 
 def _held_bytes(study: Study) -> int:
-    """Return the memory for the images. A source without contents reads as zeros, for which neither
-    it nor an LU or a tape without contents needs memory. A source with contents keeps them from the
-    first read on. Pools and compressed copies keep zeros, too.
+    """Return the memory for the images, at most. A source without contents reads as zeros, which
+    need memory only in a pool or in an LU with contents. A source with contents keeps them from the
+    first read on. A compressed copy is at most as large as its image.
     """
     load = load_at(study)
     filled = _luns(study, load.source.array, lambda lu: lu.fill is not None)
     keeping = _luns(study, load.destination.array, lambda lu: lu.fill is not None or lu.pool is not None)
-    on_tape = load.destination.tape is not None
+    library = library_of(study)
     images = 0
     for job in range(load.jobs):
         with_contents = load.source.place(job)[0] in filled
-        kept = not on_tape and load.destination.place(job)[0] in keeping
+        kept = load.destination.place(job)[0] in keeping if library is None else library.pool is not None
         images += with_contents + (with_contents or kept or load.compression != "none")
     return load.image * images
 
