@@ -1,16 +1,16 @@
 """Measured sides of scorecards that outlive their runs (docs/scorecard.json).
 
-    record(card)                the measured side of a card, as JSON
-    recalled(loaded, recorded)  the card of a study as it is now, with a recorded measured side
+    record(card)               the measured side of a card, as JSON
+    cards(studies, records)    the cards of studies as they are now, with recorded measured sides
 
 The published numbers, the marks and the notes are those of the study as it is now, so only the
-measured side is recorded.
+measured side is recorded, with digests of what it was measured by.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -21,6 +21,7 @@ from hakaru.analysis.rows import Measured, Row
 from hakaru.errors import UsageError
 from hakaru.study import Loaded, Study, expand
 from hakaru.study.model import MEASURED_PARTS
+from hakaru.study.references import TableReference
 
 Json = dict[str, Any]
 
@@ -28,60 +29,100 @@ OF_MEASURED = ("low", "high", "n", "points", "valid")
 """Fields of `Measured` that have the same name in a row as JSON."""
 OF_ROW = ("unit", "error_percent", "not_judged")
 """Fields of `Row` that depend on the run, and have the same name in a row as JSON."""
-RECORDED = ("published", "mean", *OF_MEASURED, *OF_ROW)
+JUDGING = {"note", "name", "publication", "calibrated", "by_definition"}
+"""Fields of a reference that do not affect the measured side of its rows."""
 
 
 def record(card: Card) -> Json:
-    """Return the measured side of a card: `run`, `rows` by their IDs, and `study`: a digest of the
-    parts of the study that affect measured values, or null if these had changed after the run.
-
-    Raises ValueError if the card has no run.
+    """Return the measured side of a card that has a run: `run`, `study`, a digest of the parts of
+    the study that affect measured values, or null if these had changed after the run, and `rows` by
+    their IDs. A row has the digest of its reference.
     """
-    if card.run is None:
-        raise ValueError(f"{card.study.id} has no run")
+    assert card.run is not None, "only measured cards are recorded"
     run = {name: value for name, value in vars(card.run).items() if name != "changed"}
-    measured = (row for row in card.scorecard["rows"] if row["points"] or row["not_judged"])
+    definitions = _definitions(card.study)
+    rows = {}
+    for row in card.scorecard["rows"]:
+        if row["points"] or row["not_judged"]:
+            fields = {name: row[name] for name in ("published", "mean", *OF_MEASURED, *OF_ROW)}
+            rows[row["row"]] = {"reference": definitions[_source(row["table"], row["metric"], row["row"])], **fields}
     return {
         "run": run,
-        "study": None if card.run.changed else _digest(card.study, card.run.quick),
-        "rows": {row["row"]: {name: row[name] for name in RECORDED} for row in measured},
+        "study": None if card.run.changed else _measured_parts(card.study, card.run.quick),
+        "rows": rows,
     }
 
 
-def recalled(loaded: Loaded, recorded: Json) -> Card:
-    """The card of a study with a recorded measured side. A row that the study has got since then is
-    not measured.
+def cards(studies: Sequence[Loaded], records: Mapping[str, Json]) -> list[Card]:
+    """The cards of studies. One without a record has no run.
 
-    Raises UsageError if the study lacks a recorded row, or if its published number is another one.
+    Raises UsageError if a record is damaged, or if it has rows that the study lacks or defines in
+    another way.
     """
-    study = loaded.study
-    compared = reference.compare_points(study, loaded.reference_rows, [])
-    left = dict(recorded["rows"])
-    rows = tuple(_measured(row, left.pop(row.id, None)) for row in compared.rows)
-    if left or None in rows:
-        message = f"the published numbers of {study.id} have changed after its run was recorded"
-        raise UsageError(message, f"run it: `hakaru run {study.id}`")
-    changed = recorded["study"] != _digest(study, recorded["run"]["quick"])
-    known = replace(compared, rows=tuple(row for row in rows if row is not None))
-    card = newest.card(loaded, None)
-    return replace(card, run=Run(**recorded["run"], changed=changed), scorecard=scorecard.to_json(known))
+    return [_card(loaded, records.get(loaded.study.id)) for loaded in studies]
 
 
-def _measured(row: Row, recorded: Mapping[str, Any] | None) -> Row | None:
-    """The row with its measured side; None if its published number was another one."""
+def _card(loaded: Loaded, recorded: Json | None) -> Card:
+    """The card of a study. Rows added to the study after the run have no measured value."""
+    study, card = loaded.study, newest.card(loaded, None)
     if recorded is None:
-        return row
-    if recorded["published"] != row.published:
+        return card
+    hint = f"measure it again: `make scorecard STUDIES={study.id}`"
+    compared = reference.compare_points(study, loaded.reference_rows, [])
+    definitions = _definitions(study)
+    try:
+        left = dict(recorded["rows"])
+        rows = []
+        for row in compared.rows:
+            kept = left.pop(row.id, None)
+            rows.append(row if kept is None else _with(row, kept, definitions[_source(row.table, row.metric, row.id)]))
+        run = Run(**recorded["run"], changed=recorded["study"] != _measured_parts(study, recorded["run"]["quick"]))
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
+        raise UsageError(f"the record of {study.id} is damaged", hint) from e
+    if left or None in rows:
+        raise UsageError(f"the published numbers of {study.id} are not those of its record", hint)
+    known = replace(compared, rows=tuple(row for row in rows if row is not None))
+    return replace(card, run=run, scorecard=scorecard.to_json(known))
+
+
+def _with(row: Row, recorded: Mapping[str, Any], definition: str) -> Row | None:
+    """The row with its recorded measured side; None if it is another number now."""
+    if (recorded["published"], recorded["reference"]) != (row.published, definition):
         return None
     measured = Measured(value=recorded["mean"], **{name: recorded[name] for name in OF_MEASURED})
     return replace(row, measured=measured, **{name: recorded[name] for name in OF_ROW})
 
 
-def _digest(study: Study, quick: bool) -> str:
+def _source(table: str | None, metric: str, row: str) -> str:
+    """The key of the reference that a row comes from, in `_definitions`."""
+    return row if table is None else f"{table}/{metric}"
+
+
+def _definitions(study: Study) -> dict[str, str]:
+    """Digests of the references, which select what a row measures. A table has one for each
+    metric.
+    """
+    digests: dict[str, str] = {}
+    for each in study.reference:
+        parts = each.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=JUDGING)
+        if isinstance(each, TableReference):
+            columns = parts.pop("metrics")
+            for name in columns:
+                digests[f"{each.table}/{name}"] = _digest(parts | {"metrics": {name: columns[name]}})
+        else:
+            digests[each.id] = _digest(parts)
+    return digests
+
+
+def _measured_parts(study: Study, quick: bool) -> str:
     """A digest of the parts of a study that affect what a point measures. The number of repetitions
     does not.
     """
     form = expand(study, quick=quick)
-    measure = form.measure.model_dump(mode="json", by_alias=True, exclude={"repetitions"})
-    parts = {part: form.study.written[part] for part in MEASURED_PARTS} | {"measure": measure}
+    changed = form.study.model_copy(update={"measure": form.measure.model_copy(update={"repetitions": 1})})
+    parts = changed.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=set(MEASURED_PARTS))
+    return _digest(parts)
+
+
+def _digest(parts: Json) -> str:
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
