@@ -191,8 +191,9 @@ figure: setup
 	$(BIN)/python tools/readme-figure
 
 # Runs the full forms of the studies with published numbers, and writes docs/scorecard.json and
-# docs/scorecard.md, which states how long they take. Continues interrupted runs and skips finished ones; runs are in
-# runs/scorecard. STUDIES="vm-sweep …" runs only these; the page keeps the numbers of other studies.
+# docs/scorecard.md, which states how long they take. Continues interrupted runs and skips finished
+# ones; runs are in runs/scorecard. STUDIES="vm-sweep …" runs only these; the page keeps the numbers
+# of other studies.
 scorecard: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/scorecard $(STUDIES)
 
