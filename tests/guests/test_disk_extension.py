@@ -5,6 +5,7 @@ on it.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.guests.test_device import needs_taps
 from tests.guests.test_file_chain import STUDY, check_nothing_is_left, start
 
 MIB = 1 << 20
+# The extension begins after BEFORE_S, and an emulated processor takes up to 40 s for it.
+BEFORE_S, MEASURED_S = 2, 60
 # Files that are written again take other blocks, so the pool holds the whole disk after its
 # extension, however often the tools repeat.
 POOL = {"pool": "192 MiB", "page": "64 KiB"}
@@ -32,6 +35,8 @@ CASES: dict[str, dict[str, Any]] = {
         "load.to.chain.lu": {"size": "512 MiB", **POOL},
     },
 }
+# `make test-long` extends a disk without a partition, too.
+TESTED = [*CASES] if "HAKARU_LONG" in os.environ else ["qcow2"]
 LU_MIB = {"raw": 256, "qcow2": 512}
 PARTITIONED = "qcow2"
 TABLE_MIB = 63 * 512 / MIB
@@ -53,11 +58,11 @@ def run(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "load": {
             **STUDY["load"],
             **{"repeat": True, "verify": True, "to": {"smb": {}, **STUDY["load"]["to"]}},
-            "events": [{"at": "2 s", "extend_disk": {"size": "96 MiB"}}],
+            "events": [{"at": f"{BEFORE_S} s", "extend_disk": {"size": "96 MiB"}}],
         },
         "variables": {"case": CASES},
-        "factors": [{"case": [*CASES]}],
-        "measure": STUDY["measure"] | {"time": "40 s"},
+        "factors": [{"case": TESTED}],
+        "measure": STUDY["measure"] | {"time": f"{MEASURED_S} s"},
     }
     with start(folder, study, program="hakaru.cli") as process:
         output, errors = process.communicate()
@@ -67,7 +72,7 @@ def run(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("case", [*CASES])
+@pytest.mark.parametrize("case", TESTED)
 def test_every_layer_is_extended_while_tools_read_and_write(run: Path, case: str) -> None:
     (record,) = (record for record in RunReader(run).repetitions() if record["factors"]["case"] == case)
     assert record["status"] == "done", record["error"]
@@ -101,8 +106,8 @@ def test_report_has_the_rates_around_the_extension(run: Path) -> None:
     report = json.loads((run / "report" / "report.json").read_text())
     for point in report["points"]:
         mean = {name: estimate["mean"] for name, estimate in point["metrics"].items()}
-        assert 0 < mean["extension_held_ms"] < mean["extension_ms"] < 38_000
+        assert 0 < mean["extension_held_ms"] < mean["extension_ms"] < 1e3 * (MEASURED_S - BEFORE_S)
         assert mean["files_per_s_before_extension"] > 0 and mean["files_per_s_after_extension"] > 0
         assert point["extension"]["virtual_disk"]["after_bytes"] == 96 * MIB
-    assert [finding["kind"] for finding in report["findings"]].count("extension") == len(CASES)
+    assert [finding["kind"] for finding in report["findings"]].count("extension") == len(TESTED)
     assert "Layers of the disk that was extended" in (run / "report" / "report.en.html").read_text()
