@@ -28,17 +28,23 @@ PAGE = ROOT / "docs" / "scorecard.md"
 NAMES = with_reference()
 
 
+@pytest.fixture(scope="module")
+def measured(invented_run: Path) -> Card:
+    """Return the card of the invented run."""
+    return card(shipped("vm-sweep"), invented_run)
+
+
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["scorecard", *arguments]) == 0
     return capsys.readouterr().out
 
 
-def test_newest_run_is_compared(invented_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_newest_run_is_compared(measured: Any, invented_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = output(capsys, "vm-sweep", "--out", str(invented_run.parent))
     assert f"run {invented_run.name}, quick form, 6 of 23 points" in text
     assert "median error" in text
     assert "has changed" not in text
-    for row in card(shipped("vm-sweep"), invented_run).scorecard["rows"]:
+    for row in measured.scorecard["rows"]:
         assert cells(row)[1] in text
 
 
@@ -49,12 +55,11 @@ def test_json_has_the_rows_and_the_run(invented_run: Path, capsys: pytest.Captur
     assert len(found["scorecard"]["rows"]) > 60
 
 
-def test_warnings_of_the_points_are_counted(invented_run: Path) -> None:
-    found: Any = card(shipped("vm-sweep"), invented_run)
+def test_warnings_of_the_points_are_counted(measured: Any, invented_run: Path) -> None:
     points = summarise(invented_run)["points"]
     names = {c["caveat"] for p in points for c in p["caveats"] if c["severity"] == "warning"}  # type: ignore[union-attr]
-    assert set(found.run.warnings) == names
-    noisy = replace(found, run=replace(found.run, warnings={"machine_saturated": 6, "not_steady": 1}))
+    assert set(measured.run.warnings) == names
+    noisy = replace(measured, run=replace(measured.run, warnings={"machine_saturated": 6, "not_steady": 1}))
     assert "; warnings: machine_saturated (6 points), not_steady (1 point)" in scorecard_page.text(noisy)
     (row,) = (row for row in parts(markdown([noisy]))["Runs"] if row[0] == "vm-sweep")
     assert row[1].endswith(r"; warnings: machine\_saturated (6 points), not\_steady (1 point)")
@@ -167,15 +172,13 @@ def test_page_is_written_from_the_records_and_the_studies_as_they_are_now() -> N
     assert all(len(row) == len(columns()) for name in NAMES for row in parts(page)[name])
 
 
-def test_every_large_error_is_listed(invented_run: Path) -> None:
-    invented: Any = card(shipped("vm-sweep"), invented_run)
-    large = [row for row in invented.scorecard["rows"] if is_large(row)]
-    listed = [part for heading, part in parts(markdown([invented])).items() if heading.startswith("Errors above")]
+def test_every_large_error_is_listed(measured: Any) -> None:
+    large = [row for row in measured.scorecard["rows"] if is_large(row)]
+    listed = [part for heading, part in parts(markdown([measured])).items() if heading.startswith("Errors above")]
     assert len(listed[0]) == len(large)
 
 
-def test_numbers_of_all_studies_are_counted_together(invented_run: Path) -> None:
-    measured: Any = card(shipped("vm-sweep"), invented_run)
+def test_numbers_of_all_studies_are_counted_together(measured: Any) -> None:
     page = markdown([measured, card(shipped("long-distance"), None)])
     first, second, total = parts(page)["Overview"]
     assert total[:2] == ["all", str(int(first[1]) + int(second[1]))]
@@ -190,9 +193,9 @@ Record = dict[str, Any]
 
 
 @pytest.fixture
-def recorded(invented_run: Path) -> Record:
+def recorded(measured: Card) -> Record:
     """Return the record of the run, as a file holds it."""
-    found: Record = json.loads(json.dumps(record(card(shipped("vm-sweep"), invented_run))))
+    found: Record = json.loads(json.dumps(record(measured)))
     return found
 
 
@@ -212,8 +215,8 @@ def edited(tmp_path: Path, *edits: tuple[str, str]) -> Loaded:
     return load(str(tmp_path))
 
 
-def test_recorded_card_is_that_of_the_run(invented_run: Path, recorded: Record) -> None:
-    kept, measured = recalled(shipped("vm-sweep"), recorded), card(shipped("vm-sweep"), invented_run)
+def test_recorded_card_is_that_of_the_run(measured: Card, recorded: Record) -> None:
+    kept = recalled(shipped("vm-sweep"), recorded)
     found, expected = kept.to_json(), json.loads(json.dumps(measured.to_json()))
     # A row without a value has the unit that a point gives it only in the run.
     for each in (found, expected):
@@ -283,8 +286,7 @@ def test_change_of_the_study_after_its_run_was_recorded_is_reported(recorded: Re
         assert ("the study has changed after this run" in markdown([kept])) is changed
 
 
-def test_run_of_a_study_that_had_changed_stays_marked(invented_run: Path) -> None:
-    measured: Any = card(shipped("vm-sweep"), invented_run)
+def test_run_of_a_study_that_had_changed_stays_marked(measured: Any) -> None:
     changed = record(replace(measured, run=replace(measured.run, changed=True)))
     kept = recalled(shipped("vm-sweep"), changed)
     assert kept.run is not None and kept.run.changed
