@@ -114,6 +114,9 @@ class Counters:
 
     def __init__(self, series: dict[Key, Series], guests: Collection[str] = ()) -> None:
         self._series = series
+        self._by_name: dict[str, list[Key]] = {}
+        for key in series:
+            self._by_name.setdefault(key.name, []).append(key)
         self.guests = frozenset(guests)
 
     @classmethod
@@ -146,10 +149,11 @@ class Counters:
         """Counters of this name. An `entity` that ends in `/` selects all entities with that
         prefix.
         """
-        for key, series in self._series.items():
-            fits = key.entity.startswith(entity) if entity.endswith("/") else key.entity == entity
-            if fits and key.name == name and engine in (None, key.engine) and node in (None, key.node):
-                yield key, series
+        is_prefix = entity.endswith("/")
+        for key in self._by_name.get(name, ()):
+            fits = key.entity.startswith(entity) if is_prefix else key.entity == entity
+            if fits and engine in (None, key.engine) and node in (None, key.node):
+                yield key, self._series[key]
 
     def keys(self, *, engine: str) -> Iterator[Key]:
         """Identities of all counters of an engine."""
