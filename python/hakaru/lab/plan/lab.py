@@ -184,29 +184,32 @@ class LabPlan:
         )
 
 
-class _Itself:
-    """A spec as a key that equals only itself, because a spec with links has no hash."""
+class _Key:
+    """A spec as a key of a cache, because a spec with links has no hash."""
 
     def __init__(self, spec: LabSpec) -> None:
         self.spec = spec
+        # A plan also depends on which fields are given.
+        self.given = spec.model_dump_json(exclude_unset=True)
 
     def __hash__(self) -> int:
-        return id(self.spec)
+        return hash(self.given)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.spec is self.spec
+        return isinstance(other, _Key) and (other.given, other.spec) == (self.given, self.spec)
 
 
 def plan_lab(spec: LabSpec) -> LabPlan:
     """Plan a lab. Raises ImpossibleLabError (a UsageError), which says what to change, if it cannot
     be built.
     """
-    return _plan(_Itself(spec))
+    return _plan(_Key(spec))
 
 
-# The checks of each point of a study ask for the plan of its lab several times.
-@lru_cache(maxsize=8)
-def _plan(key: _Itself) -> LabPlan:
+# The checks of each point of a study ask for the plan of its lab several times, and most points
+# change nothing in the lab.
+@lru_cache(maxsize=64)
+def _plan(key: _Key) -> LabPlan:
     spec = key.spec
     if spec.device is not None:
         if spec.load_guest is not None:
