@@ -88,13 +88,13 @@ test-python: $(VENV)/.package $(TEST_ENGINE)
 		$(addprefix --ignore=,$(STRUCTURE))
 	$(TESTED) -m "alone and not guest" $$(grep -rl "mark\.alone" tests --include="test_*.py")
 
-# An emulated guest computes nearly all the time.
-GUEST_WORKERS ?= $(shell nproc)
+# An emulated guest computes most of the time. While one waits for timers, another computes.
+GUEST_WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 
 # Boots stock Debian guests; takes minutes where their processors are emulated. Downloads 100 MB of
-# packages once per recipe of an image. The gate runs only tests that boot no guest.
+# packages once per recipe of an image. `test-python` runs the tests of guests that boot none.
 test-guests: $(VENV)/.package $(TEST_ENGINE)
-	$(TESTED) -n $(GUEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/guests
+	$(TESTED) -n $(GUEST_WORKERS) --dist loadfile --no-loadscope-reorder -m guest tests/guests
 
 # Runs the long forms of checks that the gate runs in a short form: `crash` and `storms`, and every
 # other file that reads HAKARU_LONG; property tests with CASES cases (gate: 256), in Python with 5000

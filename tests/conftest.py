@@ -21,14 +21,16 @@ settings.load_profile("long" if "HAKARU_LONG" in os.environ else "hakaru")
 # keeps one worker busy after the others have finished. Files that mostly wait stand beside files
 # that compute. pytest ignores the order of its arguments.
 LONGEST = (
-    "guests/test_thin_lu.py",
     "guests/test_kernel_paths.py",
     "guests/test_device.py",
     "guests/test_file_chain.py",
-    "guests/test_file_server.py",
-    "guests/test_tape_programs.py",
-    "guests/test_file_chains.py",
     "guests/test_load_guest.py",
+    "guests/test_file_server.py",
+    "guests/test_thin_lu.py",
+    "guests/test_power_cut.py",
+    "guests/test_file_chains.py",
+    "guests/test_disk_extension.py",
+    "guests/test_tape_programs.py",
     "guests/test_pool_growth.py",
     "guests/test_tape.py",
     "run/test_in_lab_tune.py",
