@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.disturbed import pytest_runtest_protocol
 from tests.fixtures.make_run import make_run
+
+__all__ = ["pytest_runtest_protocol"]  # a hook
 
 # The time of an example depends on the machine.
 settings.register_profile("hakaru", deadline=None)

@@ -5,14 +5,12 @@ the aggressors, the bottleneck, and the cap that restores the victim's service; 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hakaru.store import RunReader
 
 from tests.run.conftest import Hakaru
-from tests.run.undisturbed import run_and_judge
 
 pytestmark = pytest.mark.alone
 
@@ -29,10 +27,9 @@ def test_quick_form_is_planned_to_take_less_than_three_minutes(hakaru: Hakaru) -
 
 
 def test_cap_restores_the_victims_service_for_every_resource_and_holds_its_rate(hakaru: Hakaru) -> None:
-    run_and_judge(hakaru, ("run", "noisy-neighbour", "--quick", "--report", "html"), judge)
-
-
-def judge(run: Path) -> None:
+    result = hakaru.run("run", "noisy-neighbour", "--quick", "--report", "html")
+    assert result.returncode == 0, result.stdout + result.stderr
+    run = hakaru.only_run()
     summary = RunReader(run).read("summary.json")
     points: dict[tuple[str, str], Any] = {
         (p["factors"]["resource"], p["factors"]["neighbour"]): p["metrics"] for p in summary["points"]

@@ -12,7 +12,6 @@ from hakaru.store import RunReader
 
 from tests.cli.command import pages_of
 from tests.run.conftest import ROOT, Hakaru
-from tests.run.undisturbed import run_and_judge
 
 SHORT = """\
 format: 1
@@ -113,11 +112,9 @@ def test_quick_form_is_planned_to_take_about_a_minute(hakaru: Hakaru) -> None:
 
 @pytest.mark.alone
 def test_timers_explain_every_gap_with_two_and_with_four_paths(hakaru: Hakaru) -> None:
-    study = str(ROOT / "studies" / "path-failover")
-    run_and_judge(hakaru, ("run", study, "--quick", "--report", "none"), judge)
-
-
-def judge(run: Path) -> None:
+    result = hakaru.run("run", str(ROOT / "studies" / "path-failover"), "--quick", "--report", "none")
+    assert result.returncode == 0, result.stdout + result.stderr
+    run = hakaru.only_run()
     reader = RunReader(run)
     summary = reader.read("summary.json")
     assert [point["factors"]["paths_per_vm"] for point in summary["points"]] == [2, 4]
