@@ -43,6 +43,8 @@ DEPTH = 4
 # Small enough that most blocks are read again after they were written.
 LU_BYTES = 4 << 20
 REQUESTS = 300
+# An emulated processor has time left for it.
+RATE_PER_S = 200.0
 # Longer than any wait for a path that is lost or found again, on a busy machine.
 WAIT_S = 120.0
 # Bytes after which a share is known: writes of at least 100 requests.
@@ -83,7 +85,7 @@ def load_config(path: str) -> contract.InitiatorConfig:
         destination=contract.FileDestination(path=path, direct=True, multipath=True),
         region=contract.Region(offset_bytes=0, length_bytes=0),
         pattern=contract.Pattern(sizes=[contract.SizeWeight(bytes=4096)], read_percent=50, random_percent=100),
-        load=contract.ClosedLoad(queue_depth=DEPTH),
+        load=contract.OpenLoad(rate_per_s=RATE_PER_S, arrivals="uniform", in_flight_max=DEPTH),
         seed=time.monotonic_ns() & 0xFFFF_FFFF,
     )
     return contract.InitiatorConfig(vms=[vm], warmup_s=0.0, measure_s=0.0, sample_interval_ms=200, verify=True)

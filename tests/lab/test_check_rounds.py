@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hakaru.lab.check import CheckedLab, rounds_of
+from hakaru.lab.check import CheckedLab
 from hakaru.lab.check.variants import Variants
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
+from hakaru.lab.plan.rounds import rounds_of
 
 from .linked_lab import plan as linked
 from .vlan_lab import plan as vlans

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hakaru.analysis.network import hops_between
 from hakaru.engine import contract
-from hakaru.lab.check import pairs_of, rounds_of
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, fabric_config, plan_lab
 from hakaru.lab.plan.actions import Shape
+from hakaru.lab.plan.rounds import pairs_of, rounds_of
 
 from .linked_lab import mismatch
 from .vlan_lab import routed

@@ -60,6 +60,36 @@ def test_only_the_kind_that_a_study_names_is_imported() -> None:
     assert set(re.findall(r"hakaru\.kinds\.\w+\.study\b", done.stdout)) == {"hakaru.kinds.vms.study"}
 
 
+SLOW_TO_IMPORT = {"pyroute2", "hakaru.lab.build", "hakaru.lab.check", "hakaru.analysis.summary"}
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """Return the modules that a command has imported when it ends or enters the sandbox."""
+    program = f"""
+import os, sys
+from hakaru.cli import main
+def show(*_):
+    print(*sys.modules, flush=True)
+    os._exit(0)
+os.execv = show
+main({list(arguments)})
+show()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("study", ["vm-sweep", "backup-mismatch", "file-server"])
+def test_a_plan_imports_nothing_that_builds_labs_or_reads_results(study: str) -> None:
+    modules = imported_by("plan", study)
+    assert "hakaru.run.plan" in modules and modules.isdisjoint(SLOW_TO_IMPORT)
+
+
+def test_a_run_imports_little_before_it_enters_the_sandbox() -> None:
+    modules = imported_by("run", "vm-sweep", "--quick")
+    assert "hakaru.lab.sandbox" in modules and modules.isdisjoint(SLOW_TO_IMPORT | {"numpy", "pyarrow"})
+
+
 def test_unknown_study_names_the_nearest() -> None:
     with pytest.raises(UsageError) as e:
         find_study("vm-swep")

@@ -167,35 +167,46 @@ def test_a_link_in_a_report_downloads_a_capture(served: Served, folder: Path) ->
     assert served.faults == []
 
 
-# Alone, because two pages wait for a comparison.
-@pytest.mark.alone
-def test_axe_finds_nothing_on_any_page(served: Served, folder: Path, live: ScriptedRun) -> None:
-    # Without reports, because no script runs in their sandbox; `tests.report` checks them.
-    run = next(run for run in folder.iterdir() if (run / "report").is_dir())
-    other = next(each for each in folder.iterdir() if each not in (run, live.directory))
+def violations(served: Served, paths: dict[str, str], *, once: bool = False) -> dict[Any, Any]:
+    """What axe finds on pages in both languages, in every form. `paths`: a page → what it waits
+    for. `once`: each page is opened in the first form only.
+    """
     page = served.page()
-    comparison = f"/compare?before={run.name}&after={other.name}&all=1&lang={{}}"
-    paths = {
-        "/?lang={}": "#points tr.current",
-        f"/runs/{run.name}?lang={{}}": "iframe",
-        f"/runs/{other.name}?lang={{}}": ".finding",
-        "/compare?lang={}": "table.runs",
-        comparison: ".compared tbody tr",
-    }
     found = {}
     for language, path in itertools.product(LANGUAGES, paths):
         for width, scheme in FORMS:
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme=scheme)
-            # A comparison takes seconds. Its page has no script: width and scheme select styles.
-            if path != comparison or (width, scheme) == FORMS[0]:
+            if not once or (width, scheme) == FORMS[0]:
                 page.goto(served.base + path.format(language))
                 page.wait_for_selector(paths[path])
                 page.evaluate(axe.SCRIPT)
-            if violations := page.evaluate(axe.VIOLATIONS):
-                found[width, scheme, path.format(language)] = violations
+            if here := page.evaluate(axe.VIOLATIONS):
+                found[width, scheme, path.format(language)] = here
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-    assert found == {}
+    return found
+
+
+def test_axe_finds_nothing_on_any_page(served: Served, folder: Path, live: ScriptedRun) -> None:
+    # Without reports, because no script runs in their sandbox; `tests.report` checks them.
+    run = next(run for run in folder.iterdir() if (run / "report").is_dir())
+    other = next(each for each in folder.iterdir() if each not in (run, live.directory))
+    paths = {
+        "/?lang={}": "#points tr.current",
+        f"/runs/{run.name}?lang={{}}": "iframe",
+        f"/runs/{other.name}?lang={{}}": ".finding",
+        "/compare?lang={}": "table.runs",
+    }
+    assert violations(served, paths) == {}
+
+
+# Alone, as above.
+@pytest.mark.alone
+def test_axe_finds_nothing_on_a_comparison(served: Served, folder: Path) -> None:
+    before, after = (run.name for run in folder.iterdir())
+    paths = {f"/compare?before={before}&after={after}&all=1&lang={{}}": ".compared tbody tr"}
+    # A comparison takes seconds. Its page has no script: width and scheme select styles.
+    assert violations(served, paths, once=True) == {}
 
 
 # Alone, as above.

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import merge, percentiles_ms
-from hakaru.analysis.rules.limits import limit_of
+from hakaru.analysis.rules.limits import LATE_MAX_US, fell_behind
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
 from hakaru.caveats import Caveat
 from hakaru.lost_packets import LOST
 
-LATE_MAX_US = 200.0
 LATENESS = "lateness_ns"
 
 
@@ -31,15 +30,6 @@ def of_repetition(repetition: Repetition, use: dict[str, Use]) -> Iterator[Cavea
         yield Caveat("fabric_late", {"late_us": late_us})
     if "cpu/fabric" in use and fell_behind(use["cpu/fabric"].percent, late_us):
         yield Caveat("fabric_saturated", {"percent": use["cpu/fabric"].percent})
-
-
-def fell_behind(cpu_percent: float, late_us: float | None) -> bool:
-    """Whether a thread of the fabric used a CPU up and frames were late. A busy CPU alone is no
-    problem as long as frames are on time.
-
-    `late_us`: 99th percentile of lateness, µs. If it is None (not reported), the CPU alone decides.
-    """
-    return cpu_percent >= limit_of("cpu/fabric") and (late_us is None or late_us > LATE_MAX_US)
 
 
 def lateness_us(repetition: Repetition) -> float | None:

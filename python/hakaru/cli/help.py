@@ -18,7 +18,6 @@ from cyclopts.help.specs import get_default_command_columns, get_default_paramet
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group
 from rich.containers import Lines
-from rich.markdown import Markdown
 from rich.text import Text
 
 from hakaru.wording import LOCALE, language_of_locale, read_catalogue
@@ -157,6 +156,9 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _source(description: Any) -> str:
     """The text of a description, as it is written in the source."""
+    # Only `--help` in Japanese needs this module, which takes a twentieth of a second to import.
+    from rich.markdown import Markdown
+
     if isinstance(description, InlineText):
         description = description.primary_renderable
     return description.markup if isinstance(description, Markdown) else str(description or "")

@@ -124,11 +124,15 @@ def run(
         from hakaru.lab import sandbox
         from hakaru.run.devices import fetch_images
         from hakaru.run.options import Options, expand_options
-        from hakaru.run.preparation import options_of
-        from hakaru.store import runs_folder
 
         if sandbox.current() is None:
-            options = options_of(resume, runs_folder(out), Options(quick, seed, repetitions, only))
+            # The modules imported here are imported again inside, so these are few.
+            options = Options(quick, seed, repetitions, only)
+            if resume is not None:
+                from hakaru.run.preparation import options_of
+                from hakaru.store import runs_folder
+
+                options = options_of(resume, runs_folder(out), options)
             fetch_images(expand_options(loaded, options))
         sandbox.enter()  # outside the sandbox this does not return: the command is restarted inside
     from hakaru.run import preparation, runner

@@ -37,6 +37,12 @@ Reaches = Callable[[str, str], bool]
 """(host, portal) → whether a path leads from one to the other."""
 
 
+def reaches(plan: LabPlan) -> Reaches:
+    """Return a function that says whether a host can reach a portal. Paths are looked up once."""
+    addresses = {host: plan.reachable_addresses(host) for host in plan.loading_names}
+    return lambda host, portal: portal.rpartition(":")[0] in addresses[host]
+
+
 def seed_of(*parts: str | int) -> int:
     """Return a seed below 2^53 (exact in JSON) that is derived from `parts`."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()

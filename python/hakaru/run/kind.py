@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from hakaru import kind
 from hakaru.caveats import Caveat
@@ -24,10 +24,13 @@ from hakaru.run.dialogue import Dialogue
 from hakaru.run.events import TimedEvent
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.site_file import Site
-from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Point, Repetition, Study
 from hakaru.study.model import Measure
 from hakaru.units import format_duration
+
+if TYPE_CHECKING:
+    # Imported, this package would import pyarrow, which `hakaru plan` does not need.
+    from hakaru.store import Histograms, Samples
 
 Engines = Mapping[str, contract.EngineConfig]
 """Node → the engine that runs there."""

@@ -16,9 +16,9 @@ from hakaru.engine.session import EngineSession
 from hakaru.errors import DeviceError
 from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.lab.check import CheckedLab
-from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
+from hakaru.lab.plan import fabric_config, plan_lab
 from hakaru.run import kind
-from hakaru.run.configure import MS, Reaches, seed_of
+from hakaru.run.configure import MS, seed_of
 from hakaru.run.dialogue import Dialogue, Losses
 from hakaru.run.events import Link, TimedEvent
 from hakaru.run.file_servers import PlacedServer
@@ -359,9 +359,3 @@ class LabPlace:
     def describe(self) -> dict[str, Any]:
         """The lab as built and measured."""
         return self._checked.describe()
-
-
-def reaches(plan: LabPlan) -> Reaches:
-    """Return a function that says whether a host can reach a portal. Paths are looked up once."""
-    addresses = {host: plan.reachable_addresses(host) for host in plan.loading_names}
-    return lambda host, portal: portal.rpartition(":")[0] in addresses[host]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.guest.requirements import Refusal
-from hakaru.lab.check import pairs_of, rounds_of
 from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.lab.plan.rounds import pairs_of, rounds_of
 from hakaru.run import kind
 from hakaru.run.kind import Cost
 from hakaru.run.plan_place import equipment, topology

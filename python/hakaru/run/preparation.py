@@ -102,11 +102,11 @@ def _check_lab(expanded: Expanded) -> None:
             )
 
 
-def options_of(resume: str | None, folder: Path, given: Options) -> Options:
-    """Return the options of the run to resume, else those that were given. Raises UsageError if
-    both differ, or there is no such run.
+def options_of(resume: str, folder: Path, given: Options) -> Options:
+    """Return the options of the run to resume. Raises UsageError if others were given, or there is
+    no such run.
     """
-    return given if resume is None else _options_of(RunReader(find_run(resume, folder)).read("run.json"), given)
+    return _options_of(RunReader(find_run(resume, folder)).read("run.json"), given)
 
 
 def _options_of(run: dict[str, Any], given: Options) -> Options:

@@ -12,7 +12,7 @@ from hakaru.analysis import summarise
 from hakaru.engine import contract
 from hakaru.kinds.vms import path, path_figures
 from hakaru.kinds.vms.run import RUN
-from hakaru.kinds.vms.stream import StreamMeter
+from hakaru.kinds.vms.stream_meter import StreamMeter
 from hakaru.lab.plan import plan_lab
 from hakaru.study import expand
 

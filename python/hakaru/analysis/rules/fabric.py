@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hakaru.analysis.emulated import fell_behind
 from hakaru.analysis.rules.evidence import Evidence
-from hakaru.analysis.rules.limits import fill_of
+from hakaru.analysis.rules.limits import fell_behind, fill_of
 from hakaru.analysis.rules.rule import Rule, Verdict, sentence
 
 AT_BOUND_PERCENT = 95.0

@@ -23,6 +23,8 @@ each.
 """
 TEST_SETUP = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", MACHINE)
 """CPU resources of the test setup, which are not part of the system under test."""
+LATE_MAX_US = 200.0
+"""99th percentile of the lateness of an emulated network's frames that is still on time."""
 
 
 def is_machine(resource: str) -> bool:
@@ -48,3 +50,12 @@ def fill_of(resource: str, percent: float) -> float:
     """
     limit = limit_of(resource)
     return (percent - limit) / (100.0 - limit)
+
+
+def fell_behind(cpu_percent: float, late_us: float | None) -> bool:
+    """Whether a thread of the fabric used a CPU up and frames were late. A busy CPU alone is no
+    problem as long as frames are on time.
+
+    `late_us`: 99th percentile of lateness, µs. If it is None (not reported), the CPU alone decides.
+    """
+    return cpu_percent >= limit_of("cpu/fabric") and (late_us is None or late_us > LATE_MAX_US)

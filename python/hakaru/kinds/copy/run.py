@@ -11,13 +11,11 @@ from hakaru.errors import UsageError
 from hakaru.kinds.copy import kernel
 from hakaru.kinds.copy.configure import ENDS, Target, copy_configs, lab_targets, library_of, ports
 from hakaru.kinds.copy.load import CopyLoad, load_at
-from hakaru.kinds.copy.meter import CopyMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
-from hakaru.run.configure import array_configs
+from hakaru.run.configure import array_configs, reaches
 from hakaru.run.kind import Cost, Engines, Finished, KernelLoad, Phases, RunKind
 from hakaru.run.meter import Meter, Rates
-from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
 from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point, Repetition, Study
@@ -123,10 +121,15 @@ class CopyRun(RunKind):
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Live rate, and the progress of each job."""
+        # `hakaru plan` needs no meters, and their module takes long to import.
+        from hakaru.kinds.copy.meter import CopyMeter
+
         return CopyMeter(hosts, load_at(expanded.at(turn.point)).image)
 
     def result(self, study: Study, finished: Finished) -> Rates:
         """Rate until the last job ended."""
+        from hakaru.kinds.copy.meter import result_of
+
         done = int(sum(values.get("jobs_done", 0) for values in finished.results))
         return result_of(finished.window, finished.samples, done, load_at(study).jobs)
 

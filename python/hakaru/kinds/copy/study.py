@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 
 from hakaru.analysis.rules.judge import verdicts_of
 from hakaru.kinds.copy import consistency, kernel
-from hakaru.kinds.copy.analysis import metrics, tape
 from hakaru.kinds.copy.load import CopyLoad, load_at
+from hakaru.kinds.copy.names import TAPE_UNITS, of_jobs
 from hakaru.kinds.copy.rules import STAGES
 from hakaru.study.kind import StudyKind
 from hakaru.study.model import Study
@@ -40,8 +40,8 @@ class CopyStudy(StudyKind):
 
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
-        of_tapes = tape.UNITS.keys() if load_at(study).destination.tape else frozenset()
-        return METRICS | of_tapes | metrics.of_jobs(load_at(study).job_names).keys()
+        of_tapes = TAPE_UNITS.keys() if load_at(study).destination.tape else frozenset()
+        return METRICS | of_tapes | of_jobs(load_at(study).job_names).keys()
 
     def verdicts(self, study: Study) -> Collection[str]:
         """Names of the bottlenecks that the rules can determine."""

@@ -11,7 +11,6 @@ from hakaru.fileserver.samba_settings import FileServer
 from hakaru.kinds.files import chain, on_site, place
 from hakaru.kinds.files.events import disk_sizes, grown_bytes, timed
 from hakaru.kinds.files.load import FilesLoad, approximate_bytes, load_at
-from hakaru.kinds.files.meter import FilesMeter, result_of
 from hakaru.kinds.files.names import COUNTERS, ENTITY, RATE
 from hakaru.kinds.files.seats import Seat, seats
 from hakaru.lab.plan import LabPlan
@@ -166,10 +165,15 @@ class FilesRun(RunKind):
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Files and bytes per second."""
+        # `hakaru plan` needs no meters, and their module takes long to import.
+        from hakaru.kinds.files.meter import FilesMeter
+
         return FilesMeter(hosts)
 
     def result(self, study: Study, finished: Finished) -> Rates:
         """Rates of the measuring phase."""
+        from hakaru.kinds.files.meter import result_of
+
         return result_of(finished.window, finished.samples)
 
 

@@ -9,19 +9,16 @@ from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.kinds.vms import kernel, stream
-from hakaru.kinds.vms.analysis.setup import exchange_of
 from hakaru.kinds.vms.configure import Unit, Units, initiator_configs, lab_arrays, lab_units, ports
 from hakaru.kinds.vms.events import timed
 from hakaru.kinds.vms.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd, TargetEnd
 from hakaru.kinds.vms.load import VmsLoad, load_at
-from hakaru.kinds.vms.meter import VmsMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
-from hakaru.run.configure import is_loopback, port_of
+from hakaru.run.configure import is_loopback, port_of, reaches
 from hakaru.run.events import TimedEvent
 from hakaru.run.kind import Cost, Engines, Finished, KernelLoad, RunKind, times_in_words
 from hakaru.run.meter import Meter, Rates
-from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
 from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point, Repetition, Study
@@ -104,14 +101,21 @@ class VmsRun(RunKind):
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Live rate and latency of all VMs, or the live rate of the streams."""
-        return stream.StreamMeter(hosts) if _sends_streams(expanded.at(turn.point)) else VmsMeter(hosts)
+        # `hakaru plan` needs no meters, and their modules take half a second to import.
+        from hakaru.kinds.vms.meter import VmsMeter
+        from hakaru.kinds.vms.stream_meter import StreamMeter
+
+        return StreamMeter(hosts) if _sends_streams(expanded.at(turn.point)) else VmsMeter(hosts)
 
     def result(self, study: Study, finished: Finished) -> Rates:
         """Rate and latency over the measuring phase."""
+        from hakaru.kinds.vms import meter, stream_meter
+        from hakaru.kinds.vms.analysis.setup import exchange_of
+
         if _sends_streams(study):
-            return stream.result_of(finished.window, finished.samples)
+            return stream_meter.result_of(finished.window, finished.samples)
         has_closed_form = exchange_of(load_at(study)) is not None
-        return result_of(finished.window, finished.samples, finished.histograms, has_closed_form=has_closed_form)
+        return meter.result_of(finished.window, finished.samples, finished.histograms, has_closed_form=has_closed_form)
 
 
 def _sends_streams(study: Study) -> bool:

@@ -2,9 +2,8 @@
 TCP.
 """
 
-from hakaru.lab.check.baseline import pairs_of
 from hakaru.lab.check.checked_lab import CheckedLab
 from hakaru.lab.check.link_check import LinkCheck
-from hakaru.lab.check.links import check_links, rounds_of
+from hakaru.lab.check.links import check_links
 
-__all__ = ["CheckedLab", "LinkCheck", "check_links", "pairs_of", "rounds_of"]
+__all__ = ["CheckedLab", "LinkCheck", "check_links"]

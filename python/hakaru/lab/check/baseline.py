@@ -23,20 +23,12 @@ from typing import Any
 from hakaru.engine import clock, contract
 from hakaru.errors import LostError
 from hakaru.lab.build import Lab
-from hakaru.lab.plan import LabPlan
+from hakaru.lab.plan.rounds import pairs_of
 
 STREAMS = 2
 SECONDS = 2
 _PATIENCE_S = 30.0
 _PROBE_ROUND_TRIPS = 20
-
-
-def pairs_of(plan: LabPlan) -> list[tuple[str, str]]:
-    """The pairs of nodes to measure: the first two hosts if they reach each other, and every host
-    with every array.
-    """
-    hosts = [plan.host_names[:2]] if len(plan.host_names) > 1 and plan.ways(*plan.host_names[:2]) else []
-    return [(a, b) for a, b in hosts] + [(host, array) for array in plan.array_names for host in plan.host_names]
 
 
 async def measure_baselines(lab: Lab) -> list[dict[str, Any]]:

@@ -21,8 +21,9 @@ from typing import Any
 from hakaru.errors import EnvironmentError_
 from hakaru.lab.build import Lab
 from hakaru.lab.check.link_check import LinkCheck
-from hakaru.lab.check.links import BRIEF, check_links, link_state, rounds_of
+from hakaru.lab.check.links import BRIEF, check_links
 from hakaru.lab.plan import LabPlan, Link, Trunk
+from hakaru.lab.plan.rounds import link_state, rounds_of
 
 Json = dict[str, Any]
 

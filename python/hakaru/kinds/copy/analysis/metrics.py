@@ -38,25 +38,12 @@ UNITS: dict[str, str] = {
     "cpu_wait_percent": "percent",
     "baseline_gbit_per_s": "Gbit/s",
 }
-"""Every metric of a copy and its unit, in the order of the report. `of_jobs` lists the metrics of
-single jobs, which are added to these.
+"""Every metric of a copy and its unit, in the order of the report. `names.of_jobs` lists the
+metrics of single jobs, which are added to these.
 """
 
 NAN = float("nan")
 MIB = 1 << 20
-
-
-def of_jobs(names: Sequence[str]) -> dict[str, str]:
-    """Metrics of single jobs and their units: the rate of each, and rates, bytes and times by rank,
-    the fastest first. Ranks compare repetitions in which another job is the slowest one.
-    """
-    ranks = range(1, len(names) + 1)
-    return {
-        **{f"mib_per_s/{name}": "MiB/s" for name in names},
-        **{f"ranked_mib_per_s/{rank}": "MiB/s" for rank in ranks},
-        **{f"ranked_mib/{rank}": "MiB" for rank in ranks},
-        **{f"ranked_seconds/{rank}": "s" for rank in ranks},
-    }
 
 
 def grown_total(

@@ -24,6 +24,7 @@ from hakaru.analysis.utilisation import Nic, Use
 from hakaru.kinds.copy.analysis import checks, metrics, tape
 from hakaru.kinds.copy.analysis.evidence import evidence_of
 from hakaru.kinds.copy.analysis.setup import Setup, setup_at
+from hakaru.kinds.copy.names import TAPE_UNITS, of_jobs
 from hakaru.kinds.copy.rules import STAGES
 
 ENTITY = "backups"
@@ -67,7 +68,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
     """Analyse one point of the run."""
     changed = run.study_at(raw["point"], raw["factors"])
     setup = setup_at(run.study, changed)
-    units = metrics.UNITS | (tape.UNITS if setup.tape else {})
+    units = metrics.UNITS | (TAPE_UNITS if setup.tape else {})
     gathered = _GatheredCopies(str(run.run.get("origin")), units)
     data_hops = [*setup.read, *setup.write]
     for repetition in run.repetitions(str(raw["point"])):
@@ -77,7 +78,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
             gathered.add(repetition, setup, use)
     names = [n.removeprefix("mib_per_s/") for n in gathered.values if n.startswith("mib_per_s/")]
     fields, passages, late_us = (
-        gathered.point_fields(raw, run.study.measure, units | metrics.of_jobs(names), "mib_per_s"),
+        gathered.point_fields(raw, run.study.measure, units | of_jobs(names), "mib_per_s"),
         hops.passages(setup.legs, gathered.hops),
         gathered.late_us,
     )

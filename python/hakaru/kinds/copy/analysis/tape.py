@@ -17,22 +17,10 @@ from typing import Any
 from hakaru.analysis.counters import Series
 from hakaru.analysis.run_data import Repetition
 from hakaru.kinds.copy.analysis.setup import Setup, TapeSetup
+from hakaru.kinds.copy.names import TAPE_UNITS
 
 NAN = float("nan")
 MB = 1e6
-
-UNITS: dict[str, str] = {
-    "tape_arrival_mb_per_s": "MB/s",
-    "tape_native_percent": "percent",
-    "tape_streaming_percent": "percent",
-    "tape_streaming_percent_predicted": "percent",
-    "tape_stops_per_min": "per min",
-    "tape_stops_per_min_predicted": "per min",
-    "tape_stops_to_predicted": "",
-    "tape_streaming_to_predicted": "",
-    "tape_synchronisations_per_min": "per min",
-}
-"""Metrics of copies to tapes, and their units. Rates count bytes of the initiator."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +117,7 @@ def of_repetition(repetition: Repetition, setup: Setup) -> dict[str, float]:
     tape = setup.tape
     if tape is None:
         return {}
-    values = dict.fromkeys(UNITS, NAN)
+    values = dict.fromkeys(TAPE_UNITS, NAN)
     seconds = (repetition.window[1] - repetition.window[0]) / 1e9
     streaming, stops, stored = (
         _sum(repetition, setup, name) for name in ("streaming_ns", "backhitches", "stored_bytes")

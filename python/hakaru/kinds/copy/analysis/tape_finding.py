@@ -13,7 +13,8 @@ from hakaru.kinds.copy.analysis.neighbours import differing
 from hakaru.kinds.copy.analysis.points import CopyPoint
 from hakaru.kinds.copy.analysis.ratio import ratio_words
 from hakaru.kinds.copy.analysis.setup import TapeSetup
-from hakaru.kinds.copy.analysis.tape import UNITS, Drive, facts_of
+from hakaru.kinds.copy.analysis.tape import Drive, facts_of
+from hakaru.kinds.copy.names import TAPE_UNITS
 from hakaru.units import format_size
 from hakaru.wording import LANGUAGES, say, tenths
 
@@ -49,7 +50,7 @@ def _of_point(point: CopyPoint, disks: CopyPoint | None, several: bool) -> Findi
     if tape is None or drive is None or point.mean("tape_stops_per_min") is None:
         return None
     cause, levels = _cause(point, tape, drive), dict(point.factors) if several else {}
-    evidence: dict[str, Any] = {name: point.mean(name) for name in UNITS}
+    evidence: dict[str, Any] = {name: point.mean(name) for name in TAPE_UNITS}
     evidence |= {"cause": cause, "generation": tape.generation, **facts_of(drive, tape)}
     ratio = None
     if disks is not None:

@@ -26,7 +26,7 @@ from hakaru.analysis.tcp_clocks import timer_wait_s
 from hakaru.analysis.utilisation import Use
 from hakaru.kinds.vms.analysis.setup import OPS, Setup
 from hakaru.kinds.vms.entities import STREAM_ENGINE, TOTAL
-from hakaru.kinds.vms.stream import delivered_bytes_per_s
+from hakaru.kinds.vms.stream_meter import delivered_bytes_per_s
 
 NAN = float("nan")
 

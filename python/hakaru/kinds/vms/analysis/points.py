@@ -30,7 +30,7 @@ from hakaru.analysis.rules.fabric import AT_BOUND_PERCENT
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
-from hakaru.kinds.vms import stream
+from hakaru.kinds.vms import stream_meter
 from hakaru.kinds.vms.analysis import (
     checks,
     equipment,
@@ -228,7 +228,7 @@ def measured(
     checks.
     """
     if setup.is_stream:
-        values = metrics.of_stream(stream.delivered_bytes_per_s(repetition.counters, repetition.window))
+        values = metrics.of_stream(stream_meter.delivered_bytes_per_s(repetition.counters, repetition.window))
     else:
         values = metrics.of_repetition(repetition, latencies)
     use = hops.use(repetition, nics, [hop for op in OPS for hop in setup.hops(op)], spins=spins)
