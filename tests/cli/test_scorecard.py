@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hakaru.analysis import summarise
 from hakaru.analysis.newest import Card, card, is_changed
-from hakaru.analysis.recorded import cards, record
+from hakaru.analysis.recorded import cards, later, record
 from hakaru.analysis.run_data import RunData
 from hakaru.cli import main
 from hakaru.errors import UsageError
@@ -225,6 +225,13 @@ def test_recorded_card_is_that_of_the_run(measured: Card, recorded: Record) -> N
                 del row["unit"]
     assert found == expected
     assert kept.run is not None and not kept.run.changed
+
+
+def test_record_of_a_later_run_or_of_the_run_that_was_continued_counts(recorded: Record) -> None:
+    earlier = recorded | {"run": recorded["run"] | {"started": "2020-01-01T00:00:00+00:00"}}
+    continued = recorded | {"rows": {}}
+    assert later(earlier, recorded) is recorded and later(recorded, earlier) is recorded
+    assert later(recorded, continued) is continued
 
 
 def test_record_keeps_the_reason_why_a_row_is_not_judged(recorded: Record) -> None:

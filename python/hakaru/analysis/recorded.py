@@ -1,6 +1,7 @@
 """Measured sides of scorecards that outlive their runs (docs/scorecard.json).
 
     record(card)               the measured side of a card, as JSON
+    later(kept, found)         the one of two records that counts
     cards(studies, records)    the cards of studies as they are now, with recorded measured sides
 
 The published numbers, the marks and the notes are those of the study as it is now, so only the
@@ -51,6 +52,13 @@ def record(card: Card) -> Json:
         "study": None if card.run.changed else _measured_parts(card.study, card.run.quick),
         "rows": rows,
     }
+
+
+def later(kept: Json, found: Json) -> Json:
+    """Return the record of the run that was started later; of one run `found`, because it may have
+    been continued after it was recorded.
+    """
+    return kept if str(kept["run"]["started"]) > str(found["run"]["started"]) else found
 
 
 def cards(studies: Sequence[Loaded], records: Mapping[str, Json]) -> list[Card]:
