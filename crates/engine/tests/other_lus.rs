@@ -5,7 +5,8 @@
 //! causes recur in every round, unlike waits that a busy machine causes. Time for which a hypervisor
 //! withheld the processors of a virtual machine does not count.
 //!
-//! `cargo test -p hakaru-engine --test other_lus -- --nocapture` prints the figures.
+//! `cargo test -p hakaru-engine --test other_lus -- --nocapture` prints the figures. `make storms`
+//! sends more commands to a larger LU.
 mod support;
 
 use std::fs;
@@ -27,12 +28,8 @@ const SHORT_MIN: usize = 3;
 /// Shortest time for which the commands of a round are repeated.
 const ROUND: Duration = Duration::from_millis(250);
 
-/// Size of the LU that receives the long commands, bytes.
-const WORKED_BYTES: u64 = 512 * MIB;
 /// Maximum number of blocks of a WRITE SAME, as in VPD page B0h.
 const WRITE_SAME_BLOCKS: u32 = 0xffff;
-/// Maximum number of commands of a session in flight.
-const COMMANDS: u64 = 127;
 /// Maximum number of EXTENDED COPY commands that an array carries out at the same time.
 const COPIES: u64 = 32;
 
@@ -41,6 +38,25 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Held during a measurement, so that only one array is measured at a time.
 static MEASURING: Mutex<()> = Mutex::new(());
+
+/// Returns `long` if `HAKARU_LONG` is set (`make storms`), otherwise `short`.
+fn by_length(short: u64, long: u64) -> u64 {
+    if std::env::var_os("HAKARU_LONG").is_some() {
+        long
+    } else {
+        short
+    }
+}
+
+/// Returns the size of the LU that receives the long commands, bytes.
+fn worked_bytes() -> u64 {
+    by_length(256, 512) * MIB
+}
+
+/// Returns the number of commands in flight; in the long form, the most that a session may have.
+fn commands() -> u64 {
+    by_length(32, 127)
+}
 
 /// Sends commands to LU 0 at once and returns their tags.
 type Load = fn(&mut Client) -> Vec<u32>;
@@ -61,14 +77,14 @@ const LOADS: [(&str, Load, bool); 8] = [
 #[test]
 fn an_lu_in_memory_is_served_while_another_is_worked_on() {
     let memory = json!({"kind": "memory"});
-    let lus = json!([lu(0, WORKED_BYTES, &memory), lu(1, MIB, &memory)]);
+    let lus = json!([lu(0, worked_bytes(), &memory), lu(1, MIB, &memory)]);
     no_read_waits_long("memory", &config(lus, json!([])));
 }
 
 #[test]
 fn an_lu_on_modelled_drives_is_served_while_another_is_worked_on() {
     let memory = json!({"kind": "memory"});
-    let mut lus = [lu(0, WORKED_BYTES, &memory), lu(1, MIB, &memory)];
+    let mut lus = [lu(0, worked_bytes(), &memory), lu(1, MIB, &memory)];
     for (group, lu) in lus.iter_mut().enumerate() {
         lu["placement"] = json!({"group": group, "offset_bytes": 0});
     }
@@ -90,7 +106,7 @@ fn an_lu_in_a_file_is_served_while_another_is_worked_on() {
     let scratch = Scratch::new("other-lus-files");
     let file = |name: &str| json!({"kind": "file", "path": scratch.join(name)});
     let lus = json!([
-        lu(0, WORKED_BYTES, &file("worked")),
+        lu(0, worked_bytes(), &file("worked")),
         lu(1, MIB, &file("read"))
     ]);
     no_read_waits_long("file", &config(lus, json!([])));
@@ -99,9 +115,9 @@ fn an_lu_in_a_file_is_served_while_another_is_worked_on() {
 #[test]
 fn a_volume_of_a_pool_is_served_while_another_is_worked_on() {
     let scratch = Scratch::new("other-lus-pool");
-    let mut worked = thin(0, "worked", WORKED_BYTES);
+    let mut worked = thin(0, "worked", worked_bytes());
     worked["sanitize"] = json!(true);
-    let pages = (WORKED_BYTES + 64 * MIB) / 65_536;
+    let pages = (worked_bytes() + 64 * MIB) / 65_536;
     let pools = json!([pool(&scratch.join("pool"), pages)]);
     let lus = json!([worked, thin(1, "read", MIB)]);
     no_read_waits_long("pool", &config(lus, pools));
@@ -212,7 +228,7 @@ fn work(client: &mut Client, load: Load) {
 
 /// Writes every block of LU 0.
 fn fill(client: &mut Client) {
-    let mut left = (WORKED_BYTES / BLOCK as u64) as u32;
+    let mut left = (worked_bytes() / BLOCK as u64) as u32;
     while left > 0 {
         let count = left.min(WRITE_SAME_BLOCKS);
         left -= count;
@@ -224,8 +240,8 @@ fn fill(client: &mut Client) {
 /// Returns the first blocks of consecutive WRITE SAME commands of maximum length, repeatedly over
 /// the LU.
 fn first_blocks() -> impl Iterator<Item = u64> {
-    let count = WORKED_BYTES / BLOCK as u64 / u64::from(WRITE_SAME_BLOCKS);
-    (0..COMMANDS).map(move |number| number % count * u64::from(WRITE_SAME_BLOCKS))
+    let count = worked_bytes() / BLOCK as u64 / u64::from(WRITE_SAME_BLOCKS);
+    (0..commands()).map(move |number| number % count * u64::from(WRITE_SAME_BLOCKS))
 }
 
 fn submit_write_same(client: &mut Client, block: [u8; BLOCK], flags: u8) -> Vec<u32> {
@@ -253,7 +269,7 @@ fn write_same_unmap(client: &mut Client) -> Vec<u32> {
 
 /// Sends VERIFY(16) commands without data, each for the entire LU.
 fn verify(client: &mut Client) -> Vec<u32> {
-    let blocks = (WORKED_BYTES / BLOCK as u64) as u32;
+    let blocks = (worked_bytes() / BLOCK as u64) as u32;
     let mut cdb = [0; 16];
     cdb[0] = 0x8f;
     cdb[10..14].copy_from_slice(&blocks.to_be_bytes());
@@ -264,7 +280,7 @@ fn verify(client: &mut Client) -> Vec<u32> {
 
 /// Sends an UNMAP of the entire LU.
 fn unmap(client: &mut Client) -> Vec<u32> {
-    let blocks = (WORKED_BYTES / BLOCK as u64) as u32;
+    let blocks = (worked_bytes() / BLOCK as u64) as u32;
     let data = support::client::unmap_data(0, blocks);
     vec![client.submit(0, &support::client::unmap(), data)]
 }
@@ -283,7 +299,7 @@ fn sanitize_erase(client: &mut Client) -> Vec<u32> {
 /// Sends EXTENDED COPY commands from one half of the LU to the other, with segments of maximum
 /// length.
 fn extended_copy(client: &mut Client) -> Vec<u32> {
-    let half = WORKED_BYTES / BLOCK as u64 / 2;
+    let half = worked_bytes() / BLOCK as u64 / 2;
     let segments = [0, 0xffff].map(|from| (from, from + half, 0xffff));
     let list = client.copy_list(0, &segments);
     let cdb = support::client::extended_copy(&list);

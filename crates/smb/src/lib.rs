@@ -24,7 +24,7 @@
 //! file", each as one compound or as requests apart. Its owner passes it the ends of its operations
 //! and gets the end of the step. [`FileRun`] begins the steps of a file ahead of each other.
 //!
-//! `examples/copy_files/shell.rs` is such a shell, for many connections in one thread.
+//! `crates/engine/examples/copy_files/shell.rs` is such a shell, for many connections in one thread.
 //!
 //! The crate has no socket, thread or clock: the caller passes the time. It never repeats a
 //! request and never connects again, so a load measures what the server does. A server that

@@ -1,9 +1,9 @@
 //! The shell around one connection: a blocking socket.
+use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use hakaru_runtime::process::entropy;
 use hakaru_smb::{
     Config, Connection, ConnectionError, Entropy, Event, Op, OpError, OpId, Output, SessionFacts,
 };
@@ -28,7 +28,8 @@ impl Client {
             .set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
         let mut random = [0; 56];
-        entropy::fill(&mut random);
+        let mut source = File::open("/dev/urandom").unwrap();
+        source.read_exact(&mut random).unwrap();
         let entropy = Entropy {
             client_guid: random[..16].try_into().unwrap(),
             salt: random[16..48].try_into().unwrap(),

@@ -2,10 +2,10 @@
 //! `mput`) and once with as many connections of this crate in one thread, and prints files per
 //! second and CPU time of both.
 //!
-//! `cargo run --release -p hakaru-smb --example copy_files -- [FILES [BYTES [CONNECTIONS]]]`
+//! `cargo run --release -p hakaru-engine --example copy_files -- [FILES [BYTES [CONNECTIONS]]]`
 //!
 //! Needs root, and the Debian packages samba and smbclient. FILES are per connection.
-#[path = "../../tests/smbd/server.rs"]
+#[path = "../../../smb/tests/smbd/server.rs"]
 mod server;
 mod shell;
 
