@@ -168,8 +168,10 @@ def test_a_link_in_a_report_downloads_a_capture(served: Served, folder: Path) ->
 
 
 def violations(served: Served, paths: dict[str, str], *, once: bool = False) -> dict[Any, Any]:
-    """What axe finds on pages in both languages, in every form. `paths`: a page → what it waits
-    for. `once`: each page is opened in the first form only.
+    """Return the violations that axe finds on pages in both languages, in every form.
+
+    `paths`: page → selector of an element that appears last. `once`: each page is opened in the
+    first form only.
     """
     page = served.page()
     found = {}
