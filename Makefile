@@ -53,11 +53,13 @@ lint-rust:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 
+# The collection compiles all tests once. Otherwise each process of `test-python` compiles them all.
 lint-python: $(VENV)/.package
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q $(STRUCTURE)
+	$(BIN)/pytest -q --collect-only tests >/dev/null
 
 # Tests of the rules which module may import which, and which names a core crate may use.
 STRUCTURE := tests/test_layering.py tests/test_packages.py tests/test_rust_modules.py
@@ -109,7 +111,7 @@ CASES ?= 8192
 test-long: crash storms $(TEST_ENGINE)
 	HAKARU_LONG=1 PROPTEST_CASES=$(CASES) cargo test --quiet $(addprefix --package hakaru-,$(LONG)) --lib --tests
 	PROPTEST_CASES=$(CASES) cargo test --quiet $(addprefix --package hakaru-,$(PROPERTIES)) --lib --tests
-	HAKARU_LONG=1 $(TESTED) $$(grep -rlE "from hypothesis import|HAKARU_LONG" tests --include="test_*.py")
+	HAKARU_LONG=1 $(TESTED) $$(grep -rlE "from hypothesis import|HAKARU_LONG|tests.long_form" tests --include="test_*.py")
 
 # Crates with long forms, apart from those that `crash` and `storms` run, and other crates with
 # property tests.

@@ -24,6 +24,7 @@ from hakaru.store import RunReader
 from tests.guests import slow_guest
 from tests.guests.conftest import Run
 from tests.kinds.packets.study import written
+from tests.long_form import long_case
 from tests.run.conftest import Hakaru
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +101,7 @@ def test_frames_to_a_guest_go_into_its_memory(hakaru: Hakaru, tmp_path: Path, im
     assert "input/guest-left" in lost or record["device"]["accelerator"] == "kvm"
 
 
-@pytest.mark.parametrize("parallel", [1, 2])
+@pytest.mark.parametrize("parallel", [long_case(1), 2])
 def test_frames_reach_guests_through_macvtaps(hakaru: Hakaru, tmp_path: Path, image: Image, parallel: int) -> None:
     refusal = requirements(Nic(model="macvtap"), image.recipe, collect_facts(Accelerator("tcg")))
     if refusal is not None:
@@ -136,7 +137,7 @@ def test_frames_for_which_a_guest_has_no_buffer_are_located_to_the_frame(image: 
     assert found["lost"] == {"input/guest-left": dropped}
 
 
-@pytest.mark.parametrize("nic", ["virtio-net", "vhost-user"])
+@pytest.mark.parametrize("nic", [long_case("virtio-net"), "vhost-user"])
 def test_frames_pass_every_guest_of_a_chain(hakaru: Hakaru, tmp_path: Path, image: Image, nic: str) -> None:
     if nic == "virtio-net":
         needs_taps(image)
@@ -162,7 +163,7 @@ def test_frames_pass_every_guest_of_a_chain(hakaru: Hakaru, tmp_path: Path, imag
     assert guests_below(os.getpid()) == before
 
 
-@pytest.mark.parametrize("nic", ["virtio-net", "vhost-user"])
+@pytest.mark.parametrize("nic", [long_case("virtio-net"), "vhost-user"])
 def test_frames_reach_only_the_guest_side_by_side_that_they_are_for(
     hakaru: Hakaru, tmp_path: Path, image: Image, nic: str
 ) -> None:
@@ -203,7 +204,7 @@ def test_chain_without_one_of_its_guests_leaves_none(image: Image) -> None:
     assert "guest router-2" in found["killed"] and "SIGKILL" in found["killed"]
 
 
-@pytest.mark.parametrize("nic", ["virtio-net", "vhost-user"])
+@pytest.mark.parametrize("nic", [long_case("virtio-net"), "vhost-user"])
 def test_guest_that_is_killed_is_marked_and_the_study_continues(
     hakaru: Hakaru, tmp_path: Path, image: Image, nic: str
 ) -> None:

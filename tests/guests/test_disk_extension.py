@@ -5,7 +5,6 @@ on it.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from hakaru.store import RunReader
 
 from tests.guests.test_device import needs_taps
 from tests.guests.test_file_chain import STUDY, check_nothing_is_left, start
+from tests.long_form import IS_LONG
 
 MIB = 1 << 20
 # The extension begins after BEFORE_S, and an emulated processor takes up to 40 s for it.
@@ -36,7 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
 }
 # `make test-long` extends a disk without a partition, too.
-TESTED = [*CASES] if "HAKARU_LONG" in os.environ else ["qcow2"]
+TESTED = [*CASES] if IS_LONG else ["qcow2"]
 LU_MIB = {"raw": 256, "qcow2": 512}
 PARTITIONED = "qcow2"
 TABLE_MIB = 63 * 512 / MIB

@@ -23,6 +23,7 @@ from hakaru.store import RunReader
 from tests.guests.test_device import guests_below, needs_taps
 from tests.lab.conftest import MARK
 from tests.lab.test_leftovers import HeldNamespaces, Host, wait_until_gone
+from tests.long_form import IS_LONG, only_long
 
 ROOT = Path(__file__).parents[2]
 STUDY: dict[str, Any] = {
@@ -105,8 +106,7 @@ STUDY: dict[str, Any] = {
     "seed": 1,
 }
 # `make test-long` builds chains of further file systems, too.
-LONG = "HAKARU_LONG" in os.environ
-if LONG:
+if IS_LONG:
     STUDY["factors"][0]["case"][2:2] = ["btrfs", "full-xfs"]
 Records = dict[str, dict[str, Any]]
 
@@ -247,7 +247,7 @@ def test_disks_and_memory_of_the_guest_are_counted_and_its_disks_are_judged(run:
     assert {name for name in points["smb"]["utilisation"] if name.startswith("cpu/machine")} == {"cpu/machine"}
 
 
-@pytest.mark.skipif(not LONG, reason="long form (HAKARU_LONG)")
+@only_long
 def test_a_chain_of_btrfs_keeps_the_files_and_its_layers_agree(run: tuple[Path, Records]) -> None:
     _, records = run
     record = records["btrfs"]
@@ -290,7 +290,7 @@ def command(pid: int) -> str:
     ("case", "message"),
     [
         ("full", "pool pool of array, which the disk of guest server is on, is full: "),
-        *([("full-xfs", "pool pool of array, which the disk of guest server is on, is full: ")] if LONG else []),
+        *([("full-xfs", "pool pool of array, which the disk of guest server is on, is full: ")] if IS_LONG else []),
         ("damaged", "the qcow2 disk of guest server or a file system on it is damaged: "),
         ("killed", "guest server has ended"),
     ],

@@ -23,11 +23,12 @@ from hakaru.store import RunReader
 from tests.cli.command import pages_of
 from tests.guests.kernel_paths import DEPTH, TIMERS, TIMERS_S
 from tests.guests.test_device import needs_taps
+from tests.long_form import IS_LONG
 from tests.run.conftest import STUDY, Hakaru
 
 ROOT = Path(__file__).parents[2]
 # `make test-long` cuts cables as often as the acceptance of this feature asks for.
-CUTS = 50 if "HAKARU_LONG" in os.environ else 2
+CUTS = 50 if IS_LONG else 2
 ROUND_ROBIN, MULTIPATHD = f"table:round_robin:{CUTS}", f"multipathd:round_robin:{CUTS}"
 STATES = "states"
 # With least queue depth and with failover, one cut.

@@ -18,6 +18,7 @@ from hakaru.store import RunReader
 
 from tests.cli.command import pages_of
 from tests.guests.test_device import guests_below, needs_taps
+from tests.long_form import long_case
 from tests.run.conftest import STUDY, Hakaru
 from tests.run.test_copying import COPY, values_of
 
@@ -75,7 +76,7 @@ def test_links_that_a_guest_got_in_part_are_returned_and_the_next_guest_gets_all
     assert found["again"] == {"eth0": True, "eth1": True}
 
 
-@pytest.mark.parametrize("nic", ["virtio-net", "e1000"])
+@pytest.mark.parametrize("nic", ["virtio-net", long_case("e1000")])
 def test_guest_takes_the_place_of_a_host(image: Image, nic: str) -> None:
     needs_taps(image)
     # Built here, because no package mirror can be reached from the sandbox.
@@ -130,7 +131,9 @@ def test_run_compares_the_initiators(hakaru: Hakaru, tmp_path: Path, image: Imag
     assert guests_below(os.getpid()) == before
 
 
-@pytest.mark.parametrize(("initiator", "name", "sessions"), [("hakaru", "hakaru", 4), ("kernel", "open-iscsi", 0)])
+@pytest.mark.parametrize(
+    ("initiator", "name", "sessions"), [long_case("hakaru", "hakaru", 4), ("kernel", "open-iscsi", 0)]
+)
 def test_guest_copies_images_through_an_emulated_network(
     hakaru: Hakaru, tmp_path: Path, image: Image, initiator: str, name: str, sessions: int
 ) -> None:

@@ -5,7 +5,6 @@ Amanda's amtapetype.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from typing import Any
 
@@ -15,10 +14,9 @@ from hakaru.guest.image import Image, find_image
 
 from tests.guests import amanda, bacula
 from tests.guests.tape_library import LONG_S, Library, library_in
+from tests.long_form import IS_LONG
 from tests.peers.array import MIB
 
-# btape takes minutes on an emulated processor, so the gate leaves it out.
-LONG = "HAKARU_LONG" in os.environ
 # btape fill reads 10,000 records of 32 KiB from the first cartridge before it looks for the last
 # one.
 CAPACITY, EARLY = 352 * MIB, 4 * MIB
@@ -55,7 +53,8 @@ def test_backup_programs_accept_the_library_and_restore_a_tree(image: Image) -> 
     async def work() -> None:
         async with library_in(image, LIBRARY) as library:
             await bacula.install(library)
-            if LONG:
+            # btape takes minutes on an emulated processor.
+            if IS_LONG:
                 await examine_drive_and_changer(library)
                 await fill_two_cartridges(library)
             await back_up_and_restore(library)

@@ -15,6 +15,7 @@ from hakaru.guest.machine import Guest, GuestCommandError
 
 from tests.guests.conftest import Run
 from tests.guests.disk import CHECK, LONG_S, MAKE, disk_of
+from tests.long_form import long_case
 from tests.peers.array import MIB, array, lu
 
 PAGE_BYTES = 64 << 10
@@ -137,7 +138,7 @@ REPAIR = {"ext4": "e2fsck -f -y {} || [ $? -eq 1 ]", "xfs": "true"}
 SMALL_POOL_MIB = {"ext4": 64, "xfs": 128}
 
 
-@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+@pytest.mark.parametrize("kind", [long_case("ext4"), "xfs"])
 def test_file_system_on_a_full_pool_loses_no_acknowledged_data(
     guest: Guest, run: Run, tmp_path: Path, kind: str
 ) -> None:
