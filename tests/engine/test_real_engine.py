@@ -127,6 +127,8 @@ def test_phases_begin_at_their_instants() -> None:
     run(work())
 
 
+# Alone, because an array that rarely gets a processor works off requests instead of polling.
+@pytest.mark.alone
 @pytest.mark.parametrize("spin_us", [0, 1000])
 def test_spinning_array_reports_its_busy_polling_time(spin_us: int) -> None:
     """Two VMs with a thousand requests per second each: an array that spins for a millisecond never

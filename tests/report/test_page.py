@@ -122,9 +122,22 @@ def test_sentences_of_several_findings_are_stated_once_with_their_points() -> No
     ]
     entries = rows({"findings": findings, "points": []}, "en")
     assert [(e["name"], e["text"], e["places"]) for e in entries] == [
-        ("", "Same words.", ["a, b"]),
+        ("a, b", "Same words.", []),
         ("a", "Of a only.", []),
         ("b", "Of b only.", []),
+    ]
+
+
+def test_sentence_that_refers_to_others_stands_after_them() -> None:
+    findings = [
+        {"kind": "reach", "where": {"p": p}, "limiter": None, "text": f"{p}: Here: {p}. Not there.", "evidence": {}}
+        for p in ("a", "b")
+    ]
+    entries = rows({"findings": findings, "points": []}, "en")
+    assert [(e["name"], e["text"]) for e in entries] == [
+        ("a", "Here: a."),
+        ("b", "Here: b."),
+        ("a, b", "Not there."),
     ]
 
 

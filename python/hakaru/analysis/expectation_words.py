@@ -69,6 +69,8 @@ def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str])
         values["point"] = series(values["point"], language)
     if "level" in values:
         values["level"] = level(language, over, values["level"])
+    if "levels" in values:
+        values["count"] = values["levels"]
     if "worst_percent" in values:
         values["error"] = signed(language, float(values["worst_percent"]))
     if "found" in values:

@@ -64,7 +64,8 @@ def of_comparison(comparison: Comparison, several: bool) -> Finding:
             "metric": sentences.metric(language, comparison.metric),
             "title": comparison.title[language],
         }
-        values |= {"levels": len(comparison.compared), "worst_percent": tenths(abs(error), language)}
+        levels = len(comparison.compared)
+        values |= {"levels": levels, "count": levels, "worst_percent": tenths(abs(error), language)}
         values |= {"error": sentences.signed(language, error)}
         return say(
             language, "finding.reference", values | {"level": sentences.level(language, comparison.over, worst_level)}

@@ -91,26 +91,33 @@ def rows(summary: Json, language: str, chief: Sequence[Json] = ()) -> list[Json]
             first_page.setdefault(sentence, set()).add(entry.name)
     listed = [(_entry(finding, language), also) for finding, also in _listed(summary)]
     counts = Counter(sentence for entry, _ in listed for sentence in dict.fromkeys(entry.sentences))
+    # A sentence of several entries stands before them. If none begins with it, it refers to another
+    # sentence of each, and stands after them.
+    beginnings = {entry.sentences[0] for entry, _ in listed if entry.sentences}
+    last = {sentence: entry for entry, _ in listed for sentence in entry.sentences}
     shown: list[Json] = []
     shared: set[str] = set()
     for entry, also in listed:
         own, is_on_first_page = [], False
+        after: list[Json] = []
         for sentence in entry.sentences:
             holders = first_page.get(sentence, set())
             if entry.name in holders or (holders and entry.is_limiter):
                 is_on_first_page = is_on_first_page or entry.name not in holders
             elif counts[sentence] == 1:
                 own.append(sentence)
-            elif sentence not in shared:
+            elif sentence not in shared and (sentence in beginnings or last[sentence] is entry):
                 shared.add(sentence)
                 wheres = [w for e, others in listed if sentence in e.sentences for w in (e.finding["where"], *others)]
-                shown.append(_row(entry.finding["kind"], "", sentence) | {"places": names(wheres, language)})
+                row = _row(entry.finding["kind"], "; ".join(names(wheres, language)), sentence)
+                (shown if sentence in beginnings else after).append(row)
         evidence = _evidence(entry.finding, language)
         # An entry whose sentences all stand elsewhere still names its bottleneck, if theirs is that
         # of other points.
         if own or evidence or is_on_first_page:
             row = _row(entry.finding["kind"], entry.name, sentences.sentences(language, *own)) | evidence
             shown.append(row | {"label": _label(entry, language), "places": names(also, language)})
+        shown += after
     return shown
 
 
