@@ -14,6 +14,7 @@ from hakaru.store import RunReader
 from tests.guests.test_device import needs_taps
 from tests.guests.test_file_chain import STUDY, check_nothing_is_left, start
 from tests.kinds.files.test_chain import segments
+from tests.long_form import only_long
 
 LOAD: dict[str, Any] = {
     **STUDY["load"],
@@ -35,6 +36,8 @@ def chain_image(image: Image) -> None:
         pytest.skip(f"no guest image: {error.message}; {error.hint}")
 
 
+# The gate has two servers without guests (tests/kinds/files/test_servers.py), and one chain.
+@only_long
 def test_two_file_servers_store_the_files_of_their_clients_on_two_pools(chain_image: None, tmp_path: Path) -> None:
     lab = segments(2, 2) | {"load_guest": STUDY["lab"]["load_guest"]}
     study = {**STUDY, "lab": lab, "load": LOAD, "factors": [{"tools": [1]}]}

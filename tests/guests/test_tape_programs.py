@@ -14,7 +14,7 @@ from hakaru.guest.image import Image, find_image
 
 from tests.guests import amanda, bacula
 from tests.guests.tape_library import LONG_S, Library, library_in
-from tests.long_form import IS_LONG
+from tests.long_form import IS_LONG, only_long
 from tests.peers.array import MIB
 
 # btape fill reads 10,000 records of 32 KiB from the first cartridge before it looks for the last
@@ -63,6 +63,8 @@ def test_backup_programs_accept_the_library_and_restore_a_tree(image: Image) -> 
     asyncio.run(work())
 
 
+# Bacula is the backup program of the gate.
+@only_long
 def test_amtapetype_finds_capacity_filemarks_and_early_warning(image: Image) -> None:
     """It seeks across filemarks, fills the cartridge with one file, and again with many."""
 
