@@ -129,7 +129,7 @@ crash: setup
 	HAKARU_LONG=1 cargo test -p hakaru-engine --release --test crash --test tape -- --nocapture
 
 # Runs storms, races and flipped bits in the lengths and sizes that docs/reference/faults.md
-# specifies; prints the tables.
+# specifies, and reads beside the longest commands to another LU; prints the tables.
 storms: setup
 	HAKARU_LONG=1 cargo test -p hakaru-engine --release --test storms --test other_lus -- --nocapture
 	HAKARU_LONG=1 cargo test -p hakaru-world --release --test digests -- --nocapture

@@ -31,7 +31,6 @@ LONGEST = (
     "guests/test_file_server.py",
     "guests/test_thin_lu.py",
     "guests/test_power_cut.py",
-    "guests/test_file_chains.py",
     "guests/test_disk_extension.py",
     "guests/test_tape_programs.py",
     "guests/test_pool_growth.py",

@@ -156,7 +156,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _source(description: Any) -> str:
     """The text of a description, as it is written in the source."""
-    # Only `--help` in Japanese needs this module, which takes a twentieth of a second to import.
+    # Only `--help` in Japanese needs this module, which takes long to import.
     from rich.markdown import Markdown
 
     if isinstance(description, InlineText):

@@ -1,5 +1,5 @@
 //! Copies many small files from and to a private smbd, once with processes of `smbclient` (`mget`,
-//! `mput`) and once with as many connections of this crate in one thread, and prints files per
+//! `mput`) and once with as many connections of `hakaru-smb` in one thread, and prints files per
 //! second and CPU time of both.
 //!
 //! `cargo run --release -p hakaru-engine --example copy_files -- [FILES [BYTES [CONNECTIONS]]]`

@@ -101,7 +101,7 @@ class VmsRun(RunKind):
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Live rate and latency of all VMs, or the live rate of the streams."""
-        # `hakaru plan` needs no meters, and their modules take half a second to import.
+        # `hakaru plan` needs no meters, and their modules take long to import.
         from hakaru.kinds.vms.meter import VmsMeter
         from hakaru.kinds.vms.stream_meter import StreamMeter
 
