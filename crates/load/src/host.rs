@@ -56,6 +56,8 @@ pub struct IscsiHost {
     guests: Vec<Guest>,
     /// Whether any load is open. Closed loads have no deadlines.
     is_paced: bool,
+    /// Deadline of the loads that the timer of the first leg includes.
+    armed: Option<Time>,
     /// VMs that are due to issue commands, if there is a queue. Each also has `is_due` set.
     due: Vec<usize>,
     /// Commands that wait for a session; `None` if they remain in their requests.
@@ -110,6 +112,7 @@ impl IscsiHost {
             leg_outstanding_max,
             turn: 0,
             is_paced: guests.iter().any(is_open),
+            armed: None,
             guests,
             due: Vec::new(),
             queue,
@@ -159,19 +162,15 @@ impl IscsiHost {
     /// belong to the first leg.
     #[must_use]
     pub fn poll_timeout(&self, leg: usize) -> Option<Time> {
-        let load = if leg == 0 && self.is_paced {
-            self.guests.iter().filter_map(Guest::poll_timeout).min()
-        } else {
-            None
-        };
+        let load = (leg == 0).then(|| self.load_deadline()).flatten();
         [load, self.legs[leg].nexus.session().poll_timeout()]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// Returns a leg other than `current` that has had data queued. The caller is sending the data
-    /// of `current`. Always `None` for a host with one session.
+    /// Returns a leg other than `current` that has had data queued, or whose timer is too late. The
+    /// caller is sending the data of `current`. Always `None` for a host with one session.
     pub fn poll_transmit(&mut self, current: usize) -> Option<usize> {
         if self.legs.len() == 1 {
             return None;
@@ -351,6 +350,27 @@ impl IscsiHost {
         }
     }
 
+    /// Returns when a load must issue its next request.
+    fn load_deadline(&self) -> Option<Time> {
+        if self.is_paced {
+            self.guests.iter().filter_map(Guest::poll_timeout).min()
+        } else {
+            None
+        }
+    }
+
+    /// Makes the caller serve the first leg if the loads have an earlier deadline than its timer,
+    /// because a completion on another leg has freed a request.
+    fn arm_loads(&mut self) {
+        if self.is_paced && self.legs.len() > 1 {
+            let deadline = self.load_deadline();
+            if deadline.is_some_and(|at| self.armed.is_none_or(|armed| at < armed)) {
+                self.legs[0].has_data = true;
+            }
+            self.armed = deadline;
+        }
+    }
+
     /// Makes every VM due, because requests of any of them may be.
     fn make_all_due(&mut self) {
         if self.queue.is_some() {
@@ -369,6 +389,7 @@ impl IscsiHost {
         } else {
             self.issue_directly(now);
         }
+        self.arm_loads();
     }
 
     /// Submits the commands of the only VM, oldest request first.

@@ -37,7 +37,9 @@ struct Sent {
 /// A host whose target is the test.
 struct Target {
     host: IscsiHost,
-    peer: Peer,
+    /// Position of the session that the target uses.
+    leg: usize,
+    peers: Vec<Peer>,
     latencies: Latencies,
     time: Time,
     sent: Vec<Sent>,
@@ -46,13 +48,20 @@ struct Target {
 /// Returns VM `i`, whose region begins at block `i * REGION_BLOCKS`, so that an address identifies
 /// the VM.
 fn vm(i: usize) -> Arc<Vm> {
+    vm_with(
+        i,
+        serde_json::json!({"kind": "closed", "queue_depth": DEPTH}),
+    )
+}
+
+fn vm_with(i: usize, load: serde_json::Value) -> Arc<Vm> {
     let vm = serde_json::from_value(serde_json::json!({
         "name": format!("vm{i}"),
         "destination": {"kind": "iscsi", "portal": "127.0.0.1:3260", "target_name": "iqn.2026-01.lab:t",
             "lun": i % 2, "initiator_name": "iqn.2026-01.lab:host"},
         "region": {"offset_bytes": i as u64 * REGION_BLOCKS * 512, "length_bytes": REGION_BLOCKS * 512},
         "pattern": {"sizes": [{"bytes": BLOCKS * 512}], "read_percent": 100, "random_percent": 100},
-        "load": {"kind": "closed", "queue_depth": DEPTH},
+        "load": load,
         "seed": i,
     }));
     Arc::new(vm.expect("the configuration is valid"))
@@ -61,36 +70,48 @@ fn vm(i: usize) -> Arc<Vm> {
 impl Target {
     /// Creates a host of five VMs on two LUs, which have begun their load.
     fn new() -> Target {
+        let commands = CommandLimits {
+            guest_queue: Some(GuestQueue {
+                ring_descriptors: 128,
+                segments_max: 126,
+                indirect: false,
+                in_flight_max: Some(IN_RING as u32),
+            }),
+            share_sessions: true,
+            lu_outstanding_max: LU_MAX as u32,
+            session_outstanding_max: SESSION_MAX as u32,
+            ..CommandLimits::default()
+        };
+        Target::of((0..VMS).map(vm).collect(), commands)
+    }
+
+    /// Creates a host of these VMs, which have begun their load.
+    fn of(vms: Vec<Arc<Vm>>, commands: CommandLimits) -> Target {
         let settings = Settings {
             chap: None,
             keys: LoginKeys::default(),
             timeout: peer::TIMEOUT,
             payload: Payload::new(4096, 1),
             verify_run: None,
-            commands: CommandLimits {
-                guest_queue: Some(GuestQueue {
-                    ring_descriptors: 128,
-                    segments_max: 126,
-                    indirect: false,
-                    in_flight_max: Some(IN_RING as u32),
-                }),
-                share_sessions: true,
-                lu_outstanding_max: LU_MAX as u32,
-                session_outstanding_max: SESSION_MAX as u32,
-                ..CommandLimits::default()
-            },
+            commands,
         };
-        let vms = (0..VMS).map(|i| (i, vm(i))).collect();
+        let host = IscsiHost::new(vms.into_iter().enumerate().collect(), Arc::new(settings));
+        let peer = |_| Peer::connected(peer::config(LoginKeys::default()));
         let mut target = Target {
-            host: IscsiHost::new(vms, Arc::new(settings)),
-            peer: Peer::connected(peer::config(LoginKeys::default())),
+            peers: (0..host.legs()).map(peer).collect(),
+            host,
+            leg: 0,
             latencies: Latencies::default(),
             time: Time(1_000),
             sent: Vec::new(),
         };
-        target.host.handle_connected(target.time, 0);
-        target.log_in();
-        target.answer_survey();
+        for leg in 0..target.host.legs() {
+            target.leg = leg;
+            target.host.handle_connected(target.time, leg);
+            target.log_in();
+            target.answer_survey();
+        }
+        target.leg = 0;
         assert!(matches!(
             target.host.poll_event(),
             Some(HostEvent::Ready(_))
@@ -117,12 +138,12 @@ impl Target {
                 next_stage: Some(pair[1]),
                 tsih: 1,
                 itt: Itt(0xff00),
-                numbers: self.peer.next_numbers(),
+                numbers: self.peers[self.leg].next_numbers(),
                 data_segment_length: text.len() as u32,
                 ..Default::default()
             };
             self.take_sent();
-            let bytes = self.peer.bytes_of(|out| response.emit(out), text);
+            let bytes = self.peers[self.leg].bytes_of(|out| response.emit(out), text);
             self.receive(&bytes);
         }
     }
@@ -134,7 +155,7 @@ impl Target {
             let Some(header) = bytes.len().checked_sub(48).map(|at| &bytes[at..]) else {
                 return;
             };
-            self.peer.exp_cmd_sn += 1;
+            self.peers[self.leg].exp_cmd_sn += 1;
             let itt = Itt(u32::from_be_bytes(header[16..20].try_into().unwrap()));
             let data = match Cdb::parse(&header[32..48]) {
                 Ok(Cdb::ReportLuns { .. }) => emit_luns([Lun::new(0), Lun::new(1)]),
@@ -153,7 +174,7 @@ impl Target {
     }
 
     fn take_sent(&mut self) -> Vec<u8> {
-        let transmit = self.host.transmit(0);
+        let transmit = self.host.transmit(self.leg);
         let bytes: Vec<u8> = transmit.slices().flatten().copied().collect();
         transmit.advance(self.time, bytes.len());
         bytes
@@ -163,7 +184,7 @@ impl Target {
     fn take_commands(&mut self) {
         for header in self.take_sent().chunks_exact(48) {
             assert_eq!(header[0] & 0x3f, 0x01, "a SCSI Command");
-            self.peer.exp_cmd_sn += 1;
+            self.peers[self.leg].exp_cmd_sn += 1;
             let Ok(Cdb::Read(Transfer { lba, blocks, .. })) = Cdb::parse(&header[32..48]) else {
                 panic!("not a read")
             };
@@ -178,12 +199,13 @@ impl Target {
 
     fn receive(&mut self, bytes: &[u8]) {
         self.host
-            .handle_received(self.time, 0, bytes, &mut self.latencies);
+            .handle_received(self.time, self.leg, bytes, &mut self.latencies);
         self.host.issue(self.time);
     }
 
     fn answer(&mut self, itt: Itt, data: &[u8], status: Status) {
-        let numbers = self.peer.next_numbers();
+        let peer = &mut self.peers[self.leg];
+        let numbers = peer.next_numbers();
         let bytes = if data.is_empty() {
             let response = ScsiResponse {
                 status: status.0,
@@ -191,7 +213,7 @@ impl Target {
                 numbers,
                 ..Default::default()
             };
-            self.peer.bytes_of(|out| response.emit(out), &[])
+            peer.bytes_of(|out| response.emit(out), &[])
         } else {
             let pdu = DataIn {
                 is_final: true,
@@ -204,7 +226,7 @@ impl Target {
                 data_segment_length: data.len() as u32,
                 ..Default::default()
             };
-            self.peer.bytes_of(|out| pdu.emit(out), data)
+            peer.bytes_of(|out| pdu.emit(out), data)
         };
         self.receive(&bytes);
     }
@@ -275,4 +297,36 @@ proptest! {
         let queued: u64 = (0..VMS).map(|vm| target.host.counters(now, vm).host_queued_ns).sum();
         prop_assert_eq!(queued, 5 * (now.0 - 1_000));
     }
+}
+
+#[test]
+fn due_time_of_an_open_load_is_kept_when_another_session_frees_its_only_request() {
+    let load = serde_json::json!({
+        "kind": "open", "rate_per_s": 100, "arrivals": "uniform", "in_flight_max": 1,
+    });
+    let commands = CommandLimits {
+        sessions: 2,
+        ..CommandLimits::default()
+    };
+    let mut target = Target::of(vec![vm_with(0, load)], commands);
+    // The sessions take turns: the first command is that of leg 0, the second that of leg 1.
+    for leg in [0, 1] {
+        if target.sent.is_empty() {
+            target.time = target.host.poll_timeout(0).expect("a due time");
+            target
+                .host
+                .handle_timeout(target.time, 0, &mut target.latencies);
+            target.host.issue(target.time);
+        }
+        target.leg = leg;
+        target.take_commands();
+        // The caller has served leg 0. While no request is free, its timer has nothing of the load.
+        target.host.poll_transmit(0);
+        let sent = target.sent.remove(0);
+        target.time = Time(target.time.0 + 1_000_000);
+        target.answer(sent.itt, &[0; 4096], Status::GOOD);
+    }
+    assert_eq!(target.host.poll_transmit(1), Some(0));
+    let due = target.host.poll_timeout(0).expect("a due time");
+    assert_eq!(due.0 - target.time.0, 9_000_000);
 }

@@ -42,6 +42,8 @@ pub struct MultipathHost {
     is_closing: bool,
     /// Deadline of the paths that the timer of the first leg includes.
     armed: Option<Time>,
+    /// Deadline of the load that it includes.
+    armed_load: Option<Time>,
     events: Vec<HostEvent>,
 }
 
@@ -75,6 +77,7 @@ impl MultipathHost {
             is_ready: false,
             is_closing: false,
             armed: None,
+            armed_load: None,
             events: Vec::new(),
         }
     }
@@ -248,6 +251,16 @@ impl MultipathHost {
         if self.is_closing {
             return;
         }
+        self.submit_due(now);
+        // A completion on another leg may have freed a request.
+        let deadline = self.guest.poll_timeout();
+        if deadline.is_some_and(|at| self.armed_load.is_none_or(|armed| at < armed)) {
+            self.legs[0].is_pending = true;
+        }
+        self.armed_load = deadline;
+    }
+
+    fn submit_due(&mut self, now: Time) {
         let Some(work) = self.guest.work() else {
             return;
         };
