@@ -88,16 +88,24 @@ impl Transmit {
         *self = Transmit::default();
     }
 
+    /// Returns the number of bytes sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Returns the number of bytes that will have been sent once the queue is empty.
+    pub(crate) fn end(&self) -> u64 {
+        self.sent + self.len() as u64
+    }
+
     /// Reports `mark` once the first byte of the next push was sent.
     pub(crate) fn mark_next(&mut self, mark: Mark) {
-        let place = self.sent + self.len() as u64 + 1;
-        self.marks.push_back((place, mark));
+        self.marks.push_back((self.end() + 1, mark));
     }
 
     /// Reports `mark` once all bytes queued so far were sent.
     pub(crate) fn mark_all(&mut self, mark: Mark) {
-        let place = self.sent + self.len() as u64;
-        self.marks.push_back((place, mark));
+        self.marks.push_back((self.end(), mark));
     }
 
     /// Calls `visit` with every mark that was reached after the last call, and its instant.

@@ -643,6 +643,28 @@ fn target_that_pings_without_reading_loses_the_session() {
 }
 
 #[test]
+fn pings_whose_answers_are_sent_lose_no_session_that_always_has_data_to_send() {
+    let mut peer = logged_in();
+    let numbers = peer.numbers();
+    let ping = NopIn {
+        itt: Itt::RESERVED,
+        ttt: Ttt(1),
+        numbers,
+        ..NopIn::default()
+    };
+    let mut bytes = peer.bytes_of(|out| ping.emit(out), &[]);
+    for _ in 0..2000 {
+        peer.send_raw(&mut bytes);
+        let time = peer.time;
+        let transmit = peer.session.transmit();
+        // The last byte stays, so the queue is never empty.
+        let sent = transmit.len() - 1;
+        transmit.advance(time, sent);
+    }
+    assert!(!peer.session.is_ended());
+}
+
+#[test]
 fn data_segment_beyond_our_limit_is_refused_before_it_is_received() {
     let mut peer = Peer::logged_in(
         LoginKeys {

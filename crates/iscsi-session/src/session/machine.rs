@@ -70,8 +70,10 @@ pub struct Session {
     /// Instant by which login or logout must be complete. In full feature phase, instant at which
     /// the deadlines of tasks are checked next.
     deadline: Time,
-    /// Number of answers to NOP-Ins queued after the send queue was last empty.
+    /// Number of answers to NOP-Ins queued since the one that ends at `pong_end`.
     pongs: u32,
+    /// Position of the send queue at which the first of these answers ends.
+    pong_end: u64,
     /// TargetPortalGroupTag of the login.
     portal_group: Option<u16>,
 }
@@ -94,6 +96,7 @@ impl Session {
             ping_sent: None,
             deadline: Time::MAX,
             pongs: 0,
+            pong_end: 0,
             portal_group: None,
         }
     }
@@ -452,17 +455,19 @@ impl Session {
             };
         }
         if pdu.ttt != Ttt::RESERVED {
-            self.pongs = if self.link.transmit.is_empty() {
-                1
-            } else {
-                self.pongs + 1
-            };
+            if self.link.transmit.sent() >= self.pong_end {
+                self.pongs = 0;
+            }
+            self.pongs += 1;
             if self.pongs > PONGS_MAX {
                 return Err(SessionError::Protocol(
                     "the target sends NOP-Ins without reading the answers",
                 ));
             }
             self.link.push_nop_out(pdu.lun, Itt::RESERVED, pdu.ttt);
+            if self.pongs == 1 {
+                self.pong_end = self.link.transmit.end();
+            }
         }
         Ok(())
     }
