@@ -61,7 +61,8 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// Time that an ending connection has to send its queue before it is cut. Default 5 s.
     pub linger: Duration,
-    /// Commands a session may have in flight: MaxCmdSN - ExpCmdSN + 1. Default 128.
+    /// Commands a session may have in flight: MaxCmdSN - ExpCmdSN + 1. Also the number of its task
+    /// management functions that may wait for the storage; a further one is rejected. Default 128.
     pub commands_max: u32,
     /// Tasks of all sessions together. A further command is answered with TASK SET FULL. The bound
     /// is 2^24 - 257, which is also the default: a Target Transfer Tag has 24 bits for the task, and

@@ -239,7 +239,7 @@ fn order(
     } else {
         core.counters.sessions.protocol_errors += 1;
         let payload = core::mem::take(&mut pdu.payload);
-        session.release_payload(&mut core.buffers, payload);
+        core.outbox.freed |= session.release_payload(&mut core.buffers, payload);
     }
     After::Continue
 }
@@ -259,7 +259,7 @@ fn serve_unordered(
             // The entire PDU is discarded. Its CmdSN is not consumed, and the initiator sends it
             // again (RFC 7143 section 7.8).
             let payload = core::mem::take(&mut pdu.payload);
-            conn.session.release_payload(&mut core.buffers, payload);
+            core.outbox.freed |= conn.session.release_payload(&mut core.buffers, payload);
             reject(conn.link, core, RejectReason::DataDigestError, pdu.bhs);
         }
         Some(
@@ -292,7 +292,7 @@ fn deliver_immediate(
 ) -> After {
     let result = dispatch(conn, core, now, pdu);
     let payload = core::mem::take(&mut pdu.payload);
-    conn.session.release_payload(&mut core.buffers, payload);
+    core.outbox.freed |= conn.session.release_payload(&mut core.buffers, payload);
     result.unwrap_or_else(|reason| {
         reject(conn.link, core, reason, pdu.bhs);
         After::Continue
@@ -306,7 +306,7 @@ fn deliver(conn: &mut Active<'_>, core: &mut Core, now: Time, pdu: &mut Pdu<'_>)
     conn.link.window.expected = cmd_sn.plus(1);
     let result = dispatch(conn, core, now, pdu);
     let payload = core::mem::take(&mut pdu.payload);
-    conn.session.release_payload(&mut core.buffers, payload);
+    core.outbox.freed |= conn.session.release_payload(&mut core.buffers, payload);
     result.unwrap_or_else(|reason| {
         conn.link.window.expected = cmd_sn;
         reject(conn.link, core, reason, pdu.bhs);

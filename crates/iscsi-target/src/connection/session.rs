@@ -123,16 +123,19 @@ impl Session {
         self.reserved_bytes + u64::from(bytes) <= limit
     }
 
-    /// Returns a payload's buffer to the pool, and its reservation to the write budget.
-    pub(crate) fn release_payload(&mut self, buffers: &mut Buffers, payload: Payload) {
-        if let Payload::Kept {
+    /// Returns a payload's buffer to the pool, and its reservation to the write budget. Returns
+    /// whether there was one, for which other writes may wait.
+    pub(crate) fn release_payload(&mut self, buffers: &mut Buffers, payload: Payload) -> bool {
+        let Payload::Kept {
             data,
             reserved_bytes,
         } = payload
-        {
-            buffers.give(data);
-            buffers.release(reserved_bytes.into());
-            self.reserved_bytes -= u64::from(reserved_bytes);
-        }
+        else {
+            return false;
+        };
+        buffers.give(data);
+        buffers.release(reserved_bytes.into());
+        self.reserved_bytes -= u64::from(reserved_bytes);
+        reserved_bytes > 0
     }
 }

@@ -65,6 +65,13 @@ impl Target {
         let Some(rights) = conn.and_then(|conn| Some(conn.session()?.device.rights)) else {
             return;
         };
+        // An initiator aborts each of its commands at most once before it waits for the answers.
+        if self.core.barriers.answers_to(connection)
+            >= self.core.config.limits.commands_max as usize
+        {
+            let itt = request.itt;
+            return self.answer_management(connection, itt, TaskManagementResult::Rejected);
+        }
         let units = &self.core.device.units;
         let number = request.lun.number();
         let unit = number.and_then(|number| u8::try_from(number).ok());
@@ -267,7 +274,7 @@ fn abort_held(session: &mut Session, core: &mut Core, cmd_sn: CmdSn) {
     let held = session.take_held(cmd_sn);
     session.held.push((cmd_sn, Held::Aborted));
     if let Some(Held::Pdu(pdu)) = held {
-        session.release_payload(&mut core.buffers, pdu.payload);
+        core.outbox.freed |= session.release_payload(&mut core.buffers, pdu.payload);
     }
 }
 

@@ -46,6 +46,17 @@ impl Barriers {
         self.waiting.iter().any(|barrier| barrier.action == action)
     }
 
+    /// Returns the number of task management functions of a connection whose answers wait.
+    pub(crate) fn answers_to(&self, peer: ConnectionId) -> usize {
+        let is_answer = |barrier: &&Barrier| match barrier.action {
+            AfterAbort::Answer { connection, .. } | AfterAbort::ColdReset { connection, .. } => {
+                connection == peer
+            }
+            AfterAbort::FinishTask { .. } | AfterAbort::BeginSession { .. } => false,
+        };
+        self.waiting.iter().filter(is_answer).count()
+    }
+
     /// Drops an action.
     pub(crate) fn cancel(&mut self, action: AfterAbort) {
         self.waiting.retain(|barrier| barrier.action != action);

@@ -75,11 +75,11 @@ pub(crate) fn abort_session(conn: &mut Active<'_>, core: &mut Core) -> Vec<Key> 
     conn.session.waiting.clear();
     let sink = core::mem::replace(&mut conn.link.sink, Sink::DISCARD);
     if let Sink::Payload(payload) = sink {
-        conn.session.release_payload(&mut core.buffers, payload);
+        core.outbox.freed |= conn.session.release_payload(&mut core.buffers, payload);
     }
     for (_, held) in held {
         if let Held::Pdu(pdu) = held {
-            conn.session.release_payload(&mut core.buffers, pdu.payload);
+            core.outbox.freed |= conn.session.release_payload(&mut core.buffers, pdu.payload);
         }
     }
     for key in tasks {

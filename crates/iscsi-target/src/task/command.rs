@@ -33,6 +33,11 @@ pub(crate) fn scsi_command(
         end_early(conn, core, now, &command, full);
         return Ok(());
     }
+    // Before the command is executed, because it may change the LU's state.
+    if let Some(verdict) = check_unsolicited(conn, &command, &pdu.payload) {
+        end_early(conn, core, now, &command, verdict);
+        return Ok(());
+    }
     let directions = Directions {
         read: command.read,
         write: command.write,
@@ -47,12 +52,7 @@ pub(crate) fn scsi_command(
             resume: None,
         });
     }
-    match check_unsolicited(conn, &command, &pdu.payload) {
-        Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
-            end_early(conn, core, now, &command, verdict);
-        }
-        _ => apply_outcome(conn, core, now, &command, outcome, &mut pdu.payload),
-    }
+    apply_outcome(conn, core, now, &command, outcome, &mut pdu.payload);
     Ok(())
 }
 

@@ -140,6 +140,38 @@ fn the_list_of_aborted_accesses_is_bounded_if_the_shell_does_not_poll() {
     assert!(listed < 200, "{listed}");
 }
 
+#[test]
+fn task_management_functions_that_wait_for_the_storage_are_bounded() {
+    let commands_max = Limits::default().commands_max as usize;
+    let mut pair = Pair::new();
+    let mut initiator = pair.log_in(&[]);
+    pair.stalled = true;
+    for _ in 0..4 {
+        let command = initiator.command(0, &read_cdb(0, 1), true, false, 512);
+        initiator.send_command(&mut pair, &command, &[]);
+    }
+    for number in 0..1000 {
+        let reset = TaskManagementRequest {
+            immediate: true,
+            function: TaskManagementFunction::LogicalUnitReset,
+            itt: Itt(0x7000_0000 + number),
+            referenced_task_tag: Itt::RESERVED,
+            ref_cmd_sn: CmdSn(0),
+            cmd_sn: CmdSn(initiator.cmd_sn),
+            lun: Lun::new(0),
+            exp_stat_sn: initiator.exp_stat_sn,
+            exp_data_sn: 0,
+        };
+        let mut header = [0; 48];
+        reset.emit(&mut header);
+        initiator.send(&mut pair, &header, &[]);
+    }
+    assert_eq!(initiator.receive(&mut pair).len(), 1000 - commands_max);
+    pair.stalled = false;
+    pair.release();
+    assert_eq!(initiator.receive(&mut pair).len(), commands_max);
+}
+
 fn read_cdb(lba: u64, blocks: u32) -> [u8; 16] {
     read(lba, blocks).emit()
 }

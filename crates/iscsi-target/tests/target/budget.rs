@@ -147,6 +147,41 @@ fn immediate_data_does_not_overtake_a_write_that_waits_for_the_budget() {
 }
 
 #[test]
+fn the_budget_of_a_refused_command_goes_to_the_write_that_waits_for_it() {
+    let mut pair = small_budget();
+    let keys = [("InitialR2T", "Yes"), ("ImmediateData", "No")];
+    let mut full = pair.log_in_as("iqn.2026-01.net.example:full", 1, &keys);
+    let mut refused = pair.log_in_as("iqn.2026-01.net.example:refused", 2, &[]);
+    let mut waiting = pair.log_in_as("iqn.2026-01.net.example:waiting", 3, &keys);
+    for lba in [0, 16] {
+        let command = full.command(0, &write(lba, 16), false, true, 8192);
+        full.send_command(&mut pair, &command, &[]);
+    }
+    // The header of a write beyond the LU reserves the rest of the budget for its immediate data.
+    let command = refused.command(0, &write(1 << 40, 16), false, true, 8192);
+    let mut header = [0; 48];
+    ScsiCommand {
+        data_segment_length: 8192,
+        ..command
+    }
+    .emit(&mut header);
+    let pdu = refused.pdu(&header, &pattern(8192, 1));
+    let (first, rest) = pdu.split_at(48 + 512);
+    pair.target
+        .handle_received(pair.time, refused.connection, first);
+    pair.run();
+    let later = waiting.command(0, &write(32, 16), false, true, 8192);
+    waiting.send_command(&mut pair, &later, &[]);
+    assert!(waiting.receive(&mut pair).is_empty(), "no budget is left");
+    pair.target
+        .handle_received(pair.time, refused.connection, rest);
+    pair.run();
+    assert_eq!(waiting.receive_one(&mut pair).opcode(), Opcode::R2t);
+    let sense = Answer::of(refused.receive(&mut pair), command.itt).sense();
+    assert_eq!(sense, hakaru_wire::scsi::Sense::LBA_OUT_OF_RANGE);
+}
+
+#[test]
 fn unsolicited_data_beyond_the_budget_is_answered_with_task_set_full() {
     let mut pair = small_budget();
     let mut initiator = pair.log_in(&[("InitialR2T", "No")]);

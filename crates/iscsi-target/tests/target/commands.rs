@@ -182,6 +182,8 @@ fn inquiry_names_a_disk_and_no_disk() {
         ),
         (PeripheralQualifier::Connected, 0, "HAKARU")
     );
+    assert!(present.third_party_copy, "EXTENDED COPY");
+    assert!(present.multiple_ports, "two portals");
     let absent = Inquiry::parse(
         &initiator
             .run_cdb(&mut pair, 9, request(None, 255), 255)

@@ -202,6 +202,22 @@ fn a_cache_that_is_switched_off_is_flushed_and_writes_bypass_it() {
 }
 
 #[test]
+fn a_command_with_more_data_than_it_announces_changes_nothing() {
+    let (mut pair, mut initiator, _) = two_sessions();
+    let eject = Cdb::StartStopUnit(StartStopUnit {
+        load_eject: true,
+        ..StartStopUnit::default()
+    });
+    let command = initiator.command(0, &eject.emit(), false, true, 512);
+    initiator.send_command(&mut pair, &command, &[1; 1024]);
+    let answer = Answer::of(initiator.receive(&mut pair), command.itt);
+    assert_eq!(answer.sense(), Sense::UNEXPECTED_UNSOLICITED_DATA);
+    initiator
+        .run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0)
+        .good();
+}
+
+#[test]
 fn a_medium_is_ejected_only_if_no_session_prevents_its_removal() {
     let (mut pair, mut first, mut second) = two_sessions();
     let prevent = |prevent| Cdb::PreventAllowMediumRemoval { prevent };

@@ -1,6 +1,7 @@
 //! SANITIZE, EXTENDED COPY, PRE-FETCH, READ DEFECT DATA, and commands so long that accesses of
 //! other commands must be executed between theirs.
 
+use crate::pair::control::switch_cache_off;
 use crate::pair::{self, Answer, Initiator, LU_BYTES, Pair, config_with_thin_lu, pattern};
 use hakaru_iscsi_target::{IoFailure, IoOp, IoResult, LuDescription, Thin};
 use hakaru_wire::iscsi::{
@@ -71,6 +72,32 @@ fn each_way_of_sanitizing_erases_all_data() {
         initiator.run_out(&mut pair, THIN, &cdb, &list).good();
         assert!(pair.lus[&THIN].iter().all(|byte| *byte == expected));
         test_unit_ready(&mut initiator, &mut pair).good();
+    }
+}
+
+#[test]
+fn an_erase_of_an_lu_with_a_cache_ends_on_stable_storage() {
+    for thin in [true, false] {
+        let mut config = config_with_thin_lu();
+        let lu = config.lus.last_mut().unwrap();
+        lu.write_cache = true;
+        if !thin {
+            lu.thin = None;
+        }
+        let mut pair = Pair::with(config);
+        let mut initiator = pair.log_in(&[]);
+        pair.stalled = true;
+        let cdb = sanitize(SanitizeAction::BlockErase, false, 0);
+        let command = initiator.command(THIN, &cdb, false, false, 0);
+        initiator.send_command(&mut pair, &command, &[]);
+        let mut is_stable = false;
+        while !pair.held.is_empty() {
+            let last = &pair.held[0].op;
+            is_stable = matches!(last, IoOp::Flush | IoOp::WriteSame { fua: true, .. });
+            pair.release_one();
+        }
+        assert!(is_stable, "thin: {thin}");
+        Answer::of(initiator.receive(&mut pair), command.itt).good();
     }
 }
 
@@ -318,6 +345,27 @@ fn copy(initiator: &mut Initiator, pair: &mut Pair, list: &[u8]) -> Answer {
         parameter_list_length: list.len() as u32,
     };
     initiator.run_out(pair, THIN, &cdb.emit(), list)
+}
+
+#[test]
+fn a_copy_to_an_lu_whose_cache_is_off_bypasses_it() {
+    let (mut pair, mut initiator) = logged_in();
+    switch_cache_off(&mut initiator, &mut pair, 5);
+    let (thin, large) = (
+        name_of(&mut initiator, &mut pair, THIN),
+        name_of(&mut initiator, &mut pair, 5),
+    );
+    let list = copy_list(7, &[&thin, &large], &[(0, 1, 8, 0, 0)]);
+    let cdb = Cdb::ExtendedCopy {
+        parameter_list_length: list.len() as u32,
+    };
+    pair.stalled = true;
+    let command = initiator.begin_out(&mut pair, THIN, &cdb.emit(), &list);
+    assert!(matches!(pair.held[0].op, IoOp::Read { .. }));
+    pair.release_one();
+    assert!(matches!(pair.held[0].op, IoOp::Write { fua: true, .. }));
+    finish(&mut pair);
+    Answer::of(initiator.receive(&mut pair), command.itt).good();
 }
 
 #[test]

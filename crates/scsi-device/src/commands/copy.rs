@@ -159,6 +159,7 @@ fn plan_segment(
         from: source,
         to_lu: to.description.lun,
         to_offset_bytes: destination.offset_bytes,
+        fua: to.writes_through(false),
     })
 }
 

@@ -145,6 +145,8 @@ fn nameless_standard_of(device: &Device<'_>, lu: u8) -> Inquiry {
         } else {
             IMPLICIT_ACCESS
         },
+        third_party_copy: device_type == DeviceType::Disk,
+        multiple_ports: device.ports.count() > 1,
         ..standard(PeripheralQualifier::Connected, device_type as u8)
     };
     let (product, standard) = match device_type {
@@ -190,6 +192,8 @@ fn standard(qualifier: PeripheralQualifier, device_type: u8) -> Inquiry {
         removable: false,
         version: 6,
         target_port_groups: 0,
+        third_party_copy: false,
+        multiple_ports: false,
         hierarchical: true,
         command_queuing: true,
         vendor: VENDOR.to_owned(),

@@ -73,15 +73,12 @@ fn plan(device: &mut Device<'_>, lu: u8, request: Sanitize) -> Result<Outcome, S
     if length_bytes != 0 {
         return Err(Sense::INVALID_FIELD_IN_CDB);
     }
-    let lu_extent = lu_extent(unit);
+    let (lu_extent, has_cache) = (lu_extent(unit), unit.description.write_cache);
     let program = if unit.description.thin.is_some() {
-        Program::Unmap(Unmap::new(vec![lu_extent]))
+        Program::Unmap(Unmap::new(vec![lu_extent]).with_flush(has_cache))
     } else {
-        Program::Fill(Fill::with(
-            lu_extent,
-            vec![0; unit.block_bytes as usize],
-            false,
-        ))
+        let zeros = vec![0; unit.block_bytes as usize];
+        Program::Fill(Fill::with(lu_extent, zeros, false).with_fua(has_cache))
     };
     Ok(begin(lu, lu_extent, program, request.immediate))
 }

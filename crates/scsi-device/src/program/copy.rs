@@ -11,6 +11,8 @@ pub struct Segment {
     pub from: Extent,
     pub to_lu: u8,
     pub to_offset_bytes: u64,
+    /// Whether writes bypass the cache.
+    pub fua: bool,
 }
 
 /// Copies segments.
@@ -55,7 +57,7 @@ impl Copy {
                 let op = IoOp::Write {
                     offset_bytes: segment.to_offset_bytes,
                     data,
-                    fua: false,
+                    fua: segment.fua,
                 };
                 let to = segment.to_lu;
                 return Step::Access(to, op);

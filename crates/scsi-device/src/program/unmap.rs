@@ -12,6 +12,8 @@ pub struct Unmap {
     ranges: Vec<Extent>,
     total_bytes: u64,
     done_bytes: u64,
+    /// Whether the cache is still to be flushed at the end.
+    flushes: bool,
 }
 
 impl Unmap {
@@ -22,7 +24,13 @@ impl Unmap {
             total_bytes: lengths.fold(0, u64::saturating_add),
             done_bytes: 0,
             ranges: ranges.into_iter().rev().collect(),
+            flushes: false,
         }
+    }
+
+    /// Flushes the cache at the end.
+    pub fn with_flush(self, flushes: bool) -> Self {
+        Self { flushes, ..self }
     }
 
     /// Returns one access for the next ranges, up to [`CHUNK_BYTES`] in total.
@@ -42,6 +50,9 @@ impl Unmap {
             }
         }
         if ranges.is_empty() {
+            if core::mem::take(&mut self.flushes) {
+                return Step::Access(context.lu, IoOp::Flush);
+            }
             Step::GOOD
         } else {
             Step::Access(context.lu, IoOp::Unmap { ranges })

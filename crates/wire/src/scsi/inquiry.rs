@@ -29,6 +29,10 @@ pub struct Inquiry {
     pub version: u8,
     /// TPGS: 0 no target port groups, 1 implicit, 2 explicit, 3 both (ALUA).
     pub target_port_groups: u8,
+    /// 3PC: commands of third-party copies (EXTENDED COPY) are supported.
+    pub third_party_copy: bool,
+    /// MULTIP: the device has several target ports.
+    pub multiple_ports: bool,
     /// HISUP: LUNs may be hierarchical.
     pub hierarchical: bool,
     /// CMDQUE: commands are queued.
@@ -84,6 +88,8 @@ impl Inquiry {
             removable: bytes[1] & 0x80 != 0,
             version: bytes[2],
             target_port_groups: bytes[5] >> 4 & 3,
+            third_party_copy: bytes[5] & 0x08 != 0,
+            multiple_ports: bytes[6] & 0x10 != 0,
             hierarchical: bytes[3] & 0x10 != 0,
             command_queuing: bytes[7] & 0x02 != 0,
             vendor: parse_ascii(&bytes[8..16]),
@@ -105,7 +111,8 @@ impl Inquiry {
         out[2] = self.version;
         out[3] = u8::from(self.hierarchical) << 4 | 2;
         out[4] = (LENGTH - 5) as u8;
-        out[5] = (self.target_port_groups & 3) << 4;
+        out[5] = (self.target_port_groups & 3) << 4 | u8::from(self.third_party_copy) << 3;
+        out[6] = u8::from(self.multiple_ports) << 4;
         out[7] = u8::from(self.command_queuing) << 1;
         emit_ascii(&mut out[8..16], &self.vendor);
         emit_ascii(&mut out[16..32], &self.product);
@@ -127,6 +134,8 @@ mod tests {
         let inquiry = Inquiry {
             version: 6,
             command_queuing: true,
+            third_party_copy: true,
+            multiple_ports: true,
             vendor: "HAKARU".into(),
             product: "VIRTUAL DISK".into(),
             revision: "0001".into(),
@@ -136,7 +145,7 @@ mod tests {
         let bytes = inquiry.emit();
         assert_eq!(
             &bytes[..36],
-            b"\x00\x00\x06\x02\x5b\x00\x00\x02HAKARU  VIRTUAL DISK    0001"
+            b"\x00\x00\x06\x02\x5b\x08\x10\x02HAKARU  VIRTUAL DISK    0001"
         );
         assert_eq!(bytes[58..64], [0, 0xa0, 0x09, 0x60, 0, 0]);
         assert_eq!(Inquiry::parse(&bytes), Ok(inquiry));

@@ -80,10 +80,12 @@ pub fn emit_port_groups(groups: &[PortGroup], transition_seconds: Option<u8>) ->
     out
 }
 
-/// Reads the received part of a list without extended header.
+/// Reads the received part of a list without extended header. A group whose state depends on the
+/// block is active and non-optimized. One in another state that [`AccessState`] lacks, such as
+/// offline, is unavailable.
 ///
 /// # Errors
-/// Fewer than four bytes; a truncated group; a state not listed in [`AccessState`].
+/// Fewer than four bytes, or a truncated group.
 pub fn parse_port_groups(bytes: &[u8]) -> Result<Vec<PortGroup>, WireError> {
     const SHORT: WireError = WireError::Short("target port groups");
     let (head, mut rest) = bytes.split_at_checked(4).ok_or(SHORT)?;
@@ -94,10 +96,14 @@ pub fn parse_port_groups(bytes: &[u8]) -> Result<Vec<PortGroup>, WireError> {
         let (ports, after) = after
             .split_at_checked(4 * usize::from(descriptor[7]))
             .ok_or(SHORT)?;
-        let state = AccessState::from_code(descriptor[0]);
+        let state = match descriptor[0] & 0x0f {
+            // Logical block dependent.
+            0x04 => AccessState::ActiveNonOptimized,
+            code => AccessState::from_code(code).unwrap_or(AccessState::Unavailable),
+        };
         groups.push(PortGroup {
             number: u16_at(descriptor, 2),
-            state: state.ok_or(WireError::Field("ASYMMETRIC ACCESS STATE"))?,
+            state,
             preferred: descriptor[0] & 0x80 != 0,
             status: descriptor[5],
             ports: ports.chunks_exact(4).map(|port| u16_at(port, 2)).collect(),
@@ -167,6 +173,23 @@ mod tests {
         assert_eq!(parse_port_groups(&bytes), Ok(groups.to_vec()));
         let extended = emit_port_groups(&groups, Some(9));
         assert_eq!(extended[..8], [0, 0, 0, 32, 0x10, 9, 0, 0]);
+    }
+
+    #[test]
+    fn a_group_that_is_offline_hides_no_other_group() {
+        let group = |number, state| PortGroup {
+            number,
+            state,
+            ..PortGroup::default()
+        };
+        let groups = [
+            group(1, AccessState::Unavailable),
+            group(2, AccessState::ActiveNonOptimized),
+            group(3, AccessState::Standby),
+        ];
+        let mut bytes = emit_port_groups(&groups, None);
+        (bytes[4], bytes[12]) = (0x0e, 0x04);
+        assert_eq!(parse_port_groups(&bytes), Ok(groups.to_vec()));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use hakaru_iscsi_target::ConnectionId;
 use hakaru_wire::iscsi::Stage;
 use hakaru_wire::scsi::{
-    Cdb, PersistentReserveOut, ReserveOut, ReserveOutParameters, Sense, SenseKey,
+    Cdb, ModeSelect, ModeSense, PageControl, PersistentReserveOut, ReserveOut,
+    ReserveOutParameters, Sense, SenseKey,
 };
 
 use super::{Answer, Initiator, Pair, names};
@@ -34,6 +35,29 @@ pub fn with_list(
     let command = initiator.command(lun, &cdb.emit(), false, true, list.len() as u32);
     initiator.send_command(pair, &command, list);
     Answer::of(initiator.receive(pair), command.itt)
+}
+
+/// Switches the write cache of an LU off (WCE of the caching mode page).
+pub fn switch_cache_off(initiator: &mut Initiator, pair: &mut Pair, lun: u8) {
+    let sense = Cdb::ModeSense(ModeSense {
+        ten: false,
+        disable_block_descriptors: true,
+        long_lba: false,
+        control: PageControl::Current,
+        page: 0x08,
+        subpage: 0,
+        allocation_length: 255,
+    });
+    let mut list = initiator.run_cdb(pair, lun, sense, 255).good();
+    list[..4].fill(0);
+    list[4 + 2] = 0;
+    let select = Cdb::ModeSelect(ModeSelect {
+        ten: false,
+        page_format: true,
+        save_pages: false,
+        parameter_list_length: list.len() as u16,
+    });
+    with_list(initiator, pair, lun, select, &list).good();
 }
 
 /// Returns the CDB of PERSISTENT RESERVE OUT.
