@@ -87,7 +87,9 @@ impl Connection {
 
     /// Returns whether the segment begins another connection between the same addresses.
     pub(crate) fn is_restarted_by(&self, direction: usize, segment: &Segment<'_>) -> bool {
-        self.streams[direction].is_restarted_by(segment)
+        let (own, peer) = (&self.streams[direction], &self.streams[1 - direction]);
+        let is_syn_alone = segment.syn && segment.acknowledged.is_none();
+        own.is_restarted_by(segment) || is_syn_alone && own.is_silent() && peer.began_before()
     }
 
     /// Returns the number of captured bytes held behind holes.

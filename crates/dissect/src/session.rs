@@ -65,6 +65,8 @@ pub(crate) struct Session {
     lost: [bool; 2],
     /// Sense data of the response being read.
     sense: Vec<u8>,
+    /// Whether a part of it is missing.
+    sense_missing: bool,
 }
 
 /// A PDU of the capture.
@@ -138,6 +140,7 @@ impl Session {
             last: [None; 2],
             lost: [!from_start; 2],
             sense: Vec::new(),
+            sense_missing: false,
         }
     }
 
@@ -262,7 +265,10 @@ impl Session {
             self.tally.count_pdu(sender, bhs.opcode_code());
             self.confirm(sender, bhs);
         }
-        self.sense.clear();
+        if sender == Sender::Target {
+            self.sense.clear();
+            self.sense_missing = false;
+        }
         if let Some(itt) = itt_of(&kind) {
             self.note_tag(itt, sender, assumed);
         }
@@ -371,7 +377,7 @@ impl Session {
 
     /// Handles data of the PDU being read that is not in the capture.
     pub(crate) fn handle_data_missing(&mut self, sender: Sender) {
-        self.sense.clear();
+        self.sense_missing |= sender == Sender::Target;
         if matches!(
             self.last[sender as usize].map(|last| last.kind),
             Some(PduKind::LoginRequest(_) | PduKind::LoginResponse(_))
@@ -429,7 +435,8 @@ impl Session {
         };
         command.handle_response(now, ending);
         if !assumed {
-            let sense = Sense::parse_response_data(&self.sense);
+            let whole = (!self.sense_missing).then_some(&self.sense);
+            let sense = whole.and_then(|data| Sense::parse_response_data(data));
             let sense = sense.map(|sense| {
                 [
                     sense.key as u8,

@@ -81,9 +81,9 @@ pub(crate) struct Stream {
     /// Place of the next byte, counted from 2^32 so that the byte before the first has a place too;
     /// `None` before the first segment.
     next: Option<u64>,
-    /// Whether the SYN was seen, so that `first` is known.
+    /// Whether the SYN was seen.
     from_start: bool,
-    /// Sequence number of the connection's first byte.
+    /// Sequence number of the connection's first byte, or of the first one seen.
     first: u32,
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
@@ -106,7 +106,21 @@ impl Stream {
 
     /// Returns whether the segment begins another connection of the same ports.
     pub(crate) fn is_restarted_by(&self, segment: &Segment<'_>) -> bool {
-        segment.syn && self.from_start && segment.sequence.wrapping_add(1) != self.first
+        // Of a connection that began before the capture, only a SYN alone proves another one.
+        segment.syn
+            && self.next.is_some()
+            && segment.sequence.wrapping_add(1) != self.first
+            && (self.from_start || segment.acknowledged.is_none())
+    }
+
+    /// Returns whether nothing of this direction was seen.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Returns whether the direction was seen, but not its SYN.
+    pub(crate) fn began_before(&self) -> bool {
+        self.next.is_some() && !self.from_start
     }
 
     /// Sets the time within which a segment counts as overtaken on the path, ns.
@@ -140,6 +154,9 @@ impl Stream {
         }
         if segment.payload_length == 0 {
             return;
+        }
+        if self.next.is_none() {
+            self.first = sequence;
         }
         let next = *self.next.get_or_insert(place_of_first(sequence));
         let start = place(sequence, next);

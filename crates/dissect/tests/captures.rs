@@ -1,9 +1,9 @@
 //! Conversations with known times, in complete and in damaged captures.
 mod support;
 
-use hakaru_dissect::{CommandReport, Report, SessionReport};
+use hakaru_dissect::{CommandReport, Report, SessionReport, StatusReport};
 use proptest::prelude::*;
-use support::{MILLISECOND, Packet, Talk, dissect};
+use support::{From, MILLISECOND, Packet, Talk, dissect};
 
 const KEYS: &str = "MaxBurstLength=16384\0FirstBurstLength=8192\0InitialR2T=Yes\0";
 
@@ -91,6 +91,65 @@ fn phases_are_those_of_the_conversation_and_sum_to_the_latency() {
                 negotiated["HeaderDigest"],
                 if digests.0 { "CRC32C" } else { "None" }
             );
+        }
+    }
+}
+
+/// Fixed-format sense data: NOT READY, becoming ready.
+const NOT_READY: [u8; 18] = [0x70, 0, 2, 0, 0, 0, 0, 10, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0];
+
+fn failed(sense: Option<[u8; 3]>) -> StatusReport {
+    StatusReport {
+        status: 2,
+        sense,
+        commands: 1,
+    }
+}
+
+#[test]
+fn sense_data_in_two_segments_is_complete_although_a_command_lies_between_them() {
+    let mut talk = Talk::new(3260);
+    talk.log_in(KEYS, (false, false));
+    talk.failed_read(10, &NOT_READY, 48 + 6);
+    let report = dissect(&talk.packets);
+    let statuses = &only_session(&report).statuses;
+    assert!(statuses.contains(&failed(Some([2, 4, 1]))), "{statuses:?}");
+}
+
+#[test]
+fn sense_data_of_which_a_part_is_missing_is_not_known() {
+    let mut talk = Talk::new(3260);
+    talk.log_in(KEYS, (false, false));
+    talk.failed_read(10, &NOT_READY, 48 + 6);
+    talk.read(12, 8192, true);
+    // The first segment of the response, without the end of its 54 bytes.
+    let mut packets = talk.packets.clone();
+    let response = packets
+        .iter_mut()
+        .find(|packet| packet.from == From::Target && packet.payload == 54);
+    let cut = response.expect("the first segment");
+    cut.bytes.truncate(cut.bytes.len() - 2);
+    let report = dissect(&packets);
+    let statuses = &only_session(&report).statuses;
+    assert!(statuses.contains(&failed(None)), "{statuses:?}");
+}
+
+#[test]
+fn another_connection_of_the_same_ports_is_recognised_if_the_first_began_before_the_capture() {
+    for ahead in [1 << 28, 0u32.wrapping_sub(1 << 28)] {
+        let first = conversation(3260, (false, false), 1448);
+        let mut second = first.reconnected(ahead);
+        second.log_in(KEYS, (false, false));
+        second.read(20, 8192, true);
+        // Without the handshake of the first.
+        let packets = [&first.packets[3..], &second.packets[..]].concat();
+        let report = dissect(&packets);
+        assert_eq!(report.sessions.len(), 2, "{report:#?}");
+        let session = &report.sessions[1];
+        assert_eq!((session.reads.commands, session.reads.bytes), (1, 8192));
+        for direction in [&session.from_initiator, &session.from_target] {
+            let stream = &direction.stream;
+            assert_eq!((stream.retransmitted_bytes, stream.missing_bytes), (0, 0));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `hakaru-engine analyse FILE…`: analyses an iSCSI capture and prints one JSON document on stdout.
-//! It reads each file once, so a file may be a pipe.
+//! It reads each pipe once. Other files are closed after their first packet, and opened again for
+//! the analysis, so there may be more parts than open files.
 //!
 //! Several files are the parts of one rotated capture. They are read in the order of their first
 //! packets.
@@ -47,7 +48,8 @@ pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<Strin
     for path in paths {
         let mut file = open(path)?;
         let first = file.peek_time().map_err(|error| failure(path, error))?;
-        parts.push((first, path, file));
+        let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+        parts.push((first, path, (!is_file).then_some(file)));
     }
     // A part without packets has no time, and sorts first.
     parts.sort_by_key(|(first, ..)| first.unwrap_or_default());
@@ -59,7 +61,11 @@ pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<Strin
     let mut dissector = Dissector::new(ports);
     let (mut files, mut before) = (Vec::new(), 0);
     let (mut printed, mut dropped) = (Instant::now(), None);
-    for (_, path, mut file) in parts {
+    for (_, path, opened) in parts {
+        let mut file = match opened {
+            Some(file) => file,
+            None => open(path)?,
+        };
         while file
             .read(|packet| {
                 let (bytes, length) = (packet.bytes, packet.original_length);

@@ -277,6 +277,24 @@ fn a_path_that_is_not_a_namespace_is_refused() {
 }
 
 #[test]
+fn a_capture_may_have_more_parts_than_files_may_be_open() {
+    let part = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/capture/data/open-iscsi-tgt.pcapng"
+    );
+    let limited = r#"ulimit -n 20 && exec "$0" analyse "$@""#;
+    let done = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_hakaru-engine")])
+        .args([part; 40])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(report["files"].as_array().unwrap().len(), 40);
+}
+
+#[test]
 fn a_closed_reader_of_stdout_or_stderr_causes_no_panic() {
     let capture = concat!(
         env!("CARGO_MANIFEST_DIR"),

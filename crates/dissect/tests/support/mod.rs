@@ -67,6 +67,21 @@ impl Talk {
 
     /// Like [`Talk::new`], between these ports and with `gap_ns` between packets.
     pub fn between(ports: [u16; 2], gap_ns: u64) -> Talk {
+        // Sequence numbers shortly before the wrap and before the sign changes.
+        let first = [u32::MAX - 500, (1 << 31) - 300];
+        Talk::begin(ports, gap_ns, Time(1_700_000_000_000_000_000), first)
+    }
+
+    /// Begins another connection of the same ports a second later, whose sequence numbers begin
+    /// `ahead` behind the last ones of this.
+    pub fn reconnected(&self, ahead: u32) -> Talk {
+        let next = |end: usize| self.first[end].wrapping_add(self.sent[end] as u32);
+        let first = [next(0).wrapping_add(ahead), next(1).wrapping_add(ahead)];
+        let now = Time(self.now.0 + 1000 * MILLISECOND);
+        Talk::begin(self.ports, self.gap_ns, now, first)
+    }
+
+    fn begin(ports: [u16; 2], gap_ns: u64, now: Time, first: [u32; 2]) -> Talk {
         let mut talk = Talk {
             packets: Vec::new(),
             known: Vec::new(),
@@ -75,9 +90,8 @@ impl Talk {
             gap_ns,
             options: Vec::new(),
             ports,
-            now: Time(1_700_000_000_000_000_000),
-            // Sequence numbers shortly before the wrap and before the sign changes.
-            first: [u32::MAX - 500, (1 << 31) - 300],
+            now,
+            first,
             sent: [0; 2],
             stat_sn: 100,
             cmd_sn: 7,
@@ -478,6 +492,29 @@ impl Talk {
             offset += part;
         }
         [places[0][0], places[places.len() - 1][1]]
+    }
+
+    /// Performs a read that ends with CHECK CONDITION and sense data. The response is sent in two
+    /// segments, the first one of `front` bytes. Between them, the initiator sends the command of
+    /// another read.
+    pub fn failed_read(&mut self, itt: u32, sense: &[u8], front: usize) {
+        self.command(itt, 4096, true, false, &[]);
+        let mut data = (sense.len() as u16).to_be_bytes().to_vec();
+        data.extend_from_slice(sense);
+        let mut header = [0; BHS_LENGTH];
+        ScsiResponse {
+            status: 2,
+            itt: Itt(itt),
+            numbers: self.status_numbers(),
+            data_segment_length: data.len() as u32,
+            ..ScsiResponse::default()
+        }
+        .emit(&mut header);
+        let bytes = self.assemble(header, &data);
+        let (front, rest) = bytes.split_at(front);
+        self.send(From::Target, front);
+        self.command(itt + 1, 4096, true, false, &[]);
+        self.send(From::Target, rest);
     }
 
     fn response(&mut self, itt: u32) -> [Place; 2] {
