@@ -158,6 +158,11 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
         ("links", "vtl", "loss"),
     ),
     (
+        {"links__vtl__loss": {"percent": 15, "burst_frames": 2, "bad_percent": 20}},
+        "links.vtl.loss.percent is 15, more than bursts of 2 frames can lose, 13.3",
+        ("links", "vtl", "loss"),
+    ),
+    (
         {"links__vtl__discipline": {"red": {"min": "90 KiB", "max": "30 KiB"}}},
         "min is 90 KiB, max 30 KiB",
         ("links", "vtl", "discipline"),

@@ -282,7 +282,8 @@ pub enum Loss {
     /// In bursts (Gilbert and Elliott): a good state without loss and a bad state that loses
     /// `bad_percent`.
     Bursts {
-        /// Long-run share of frames lost, percent, below `bad_percent`.
+        /// Long-run share of frames lost, percent, at most `bad_percent` × `burst_frames` / (1 +
+        /// `burst_frames`) and 99.9 % of `bad_percent`.
         percent: f64,
         /// Mean number of frames in a stay in the bad state, at least 1.
         burst_frames: f64,

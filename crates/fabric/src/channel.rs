@@ -52,8 +52,9 @@ pub(crate) struct Channel {
 pub(crate) struct Busy {
     /// Instant at which the serialiser becomes idle.
     pub(crate) free_at: Time,
-    /// Instant at which the first 64 bytes of the first frame will have arrived.
-    pub(crate) header_at: Time,
+    /// Instant at which the first 64 bytes of the first frame will have arrived. `None` if the line
+    /// delays frames at random, or carries each frame of the train on its own.
+    pub(crate) header_at: Option<Time>,
 }
 
 impl Channel {
@@ -148,9 +149,10 @@ impl Channel {
         self.counters.busy_ns += train_ns;
         // The gap after the last frame keeps the serialiser busy, but the frame is complete before.
         let gap_ns = self.ns_of(20);
-        let header_at = now
-            + Duration::from_nanos(self.ns_of(64).min(frame_ns))
-            + Duration::from_nanos(self.line.delay_ns());
+        let header_at = self.line.passes_whole(&train).then(|| {
+            now + Duration::from_nanos(self.ns_of(64).min(frame_ns))
+                + Duration::from_nanos(self.line.delay_ns())
+        });
         let first = now + Duration::from_nanos(frame_ns.saturating_sub(gap_ns));
         let last = now + Duration::from_nanos(train_ns.saturating_sub(gap_ns));
         let impaired = self.line.pass(train, first, frame_ns, last, rng, arrive);

@@ -101,6 +101,12 @@ impl Line {
         self.delay_ns
     }
 
+    /// Whether a train arrives whole, or not at all, after the delay alone.
+    pub(crate) fn passes_whole(&self, train: &Train) -> bool {
+        let is_one = train.count == 1 && self.jitter == Jitter::None && self.reorder == 0.0;
+        is_one || !self.frame_by_frame
+    }
+
     /// Carries the frames of `train`, which were sent consecutively. The last byte of the first
     /// frame was sent at `first`, that of each further frame `each_ns` later, and that of the last
     /// frame at `last`. Calls `arrive` with the frames that arrive, and the instant.

@@ -48,7 +48,10 @@ impl Fabric {
             let is_alone = complete_at.ns_since(self.last_arrivals[channel]) > ALONE_NS;
             self.last_arrivals[channel] = complete_at;
             let at = match busy {
-                Some(busy) if cuts_through && single => busy.header_at.min(complete_at),
+                Some(Busy {
+                    header_at: Some(header_at),
+                    ..
+                }) if cuts_through && single => header_at.min(complete_at),
                 _ if to_interface || is_alone && !cuts_through => {
                     Time(complete_at.as_ns().saturating_sub(self.ahead_ns))
                 }

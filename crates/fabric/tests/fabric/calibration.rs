@@ -111,6 +111,23 @@ fn bursts_lose_the_configured_share_in_runs_of_the_configured_length() {
     assert_near(length, 8.0, 0.4, "frames of a burst");
 }
 
+#[test]
+fn a_share_of_lost_frames_that_no_bursts_of_that_length_give_is_refused() {
+    let with_loss = |percent, burst_frames, bad_percent| {
+        Fabric::new(&wire(Direction {
+            loss: Loss::Bursts {
+                percent,
+                burst_frames,
+                bad_percent,
+            },
+            ..Direction::default()
+        }))
+    };
+    // One good frame between two bursts of one frame, or of two.
+    assert!(with_loss(50.0, 1.0, 100.0).is_ok() && with_loss(51.0, 1.0, 100.0).is_err());
+    assert!(with_loss(13.3, 2.0, 20.0).is_ok() && with_loss(13.4, 2.0, 20.0).is_err());
+}
+
 /// Returns the mean wait in a queue that serves one frame of 1518 bytes in `1538 * 8` ns, ns.
 fn mean_wait_ns(gaps_ns: impl Iterator<Item = u64>) -> f64 {
     let mut fabric = Fabric::new(&wire(rate(GIGABIT))).unwrap();

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::net::*;
 use hakaru_contract::fabric::{
-    Discipline, End, FabricConfig, Forwarding, LinkConfig, Queue, SharedBuffer,
+    Discipline, End, FabricConfig, Forwarding, Jitter, LinkConfig, Queue, SharedBuffer,
 };
 use hakaru_fabric::{Fabric, Packet};
 use hakaru_units::Time;
@@ -165,6 +165,24 @@ fn cut_through_saves_the_time_that_a_frame_takes_to_arrive() {
     fabric.handle_frame(Time(1 << 30), 2, frame(3, 1, 1518));
     let took = run(&mut fabric, 3)[0].0.ns_since(Time(1 << 30));
     assert!(took >= 1518 * 8 + 1518 * 8 / 10, "{took} ns");
+}
+
+#[test]
+fn jitter_before_a_cut_through_switch_delays_every_frame() {
+    let mut config = star(3, 10 * GIGABIT, 512 << 10);
+    config.switches[0].forwarding = Forwarding::CutThrough;
+    config.links[0].a_to_b.jitter = Jitter::Uniform { max_us: 100.0 };
+    let mut fabric = Fabric::new(&config).unwrap();
+    introduce(&mut fabric, 3);
+    let (frames, mut sum_us) = (2000, 0.0);
+    for n in 0..frames {
+        let sent = Time((1 << 30) + n * 10_000_000);
+        fabric.handle_frame(sent, 0, frame(1, 2, 1518));
+        sum_us += run(&mut fabric, 3)[0].0.ns_since(sent) as f64 / 1e3;
+    }
+    // Two transmissions take 1.2 µs each.
+    let mean_us = sum_us / frames as f64;
+    assert!((mean_us - 52.4).abs() < 3.0, "{mean_us} µs");
 }
 
 #[test]

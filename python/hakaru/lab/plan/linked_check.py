@@ -113,6 +113,15 @@ def check_link(name: str, link: LinkSpec, mtu: int, backend: Backend) -> None:
             "the good state loses nothing, so the loss in the long run is less than in the bad state",
             ("links", name, "loss"),
         )
+    if loss is not None and loss.burst_frames is not None:
+        most = loss.bad_percent * min(loss.burst_frames / (1 + loss.burst_frames), 0.999)
+        if loss.percent > most:
+            raise ImpossibleLabError(
+                f"{place}.loss.percent is {loss.percent:g}, more than bursts of {loss.burst_frames:g} frames can lose, "
+                f"{most:.3g}",
+                "at least one frame passes between two bursts; choose longer bursts or a lower percentage",
+                ("links", name, "loss"),
+            )
     if isinstance(link.discipline, DisciplineSpec):
         _check_discipline(place, name, link.discipline, link.queue)
 
