@@ -355,7 +355,8 @@ impl Pool {
     /// Starts everything that can start; called at the end of every call.
     pub(crate) fn settle(&mut self) {
         loop {
-            if core::mem::take(&mut self.retry) && !self.waiting.is_empty() {
+            if core::mem::take(&mut self.retry) {
+                // If no request waits any more, this ends the contention for space.
                 self.run_waiting();
             }
             self.run_rounds();

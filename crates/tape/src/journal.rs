@@ -64,6 +64,8 @@ pub struct Journal {
     durable_area: Option<u8>,
     /// Epoch of the last record.
     epoch: u64,
+    /// Highest epoch of any frame on the store, also of remains of records.
+    epoch_max: u64,
     /// Frames and records in its area.
     frames: u64,
     records: u64,
@@ -87,6 +89,7 @@ impl Journal {
             area: tail.area,
             durable_area: (tail.records > 0).then_some(tail.area),
             epoch: tail.epoch,
+            epoch_max: tail.epoch_max,
             frames: tail.frames,
             records: tail.records,
             recorded: end,
@@ -155,7 +158,9 @@ impl Journal {
         if self.uncertain || self.records == 0 || self.frames + frames > area_frames {
             runs = medium.lengths(0, end).collect();
             self.area = self.durable_area.map_or(0, |area| 1 - area);
-            self.epoch += 1;
+            // Remains of an interrupted checkpoint must not be taken for frames of this one.
+            self.epoch_max += 1;
+            self.epoch = self.epoch_max;
             (self.frames, self.records) = (0, 0);
         }
         let kept = if self.records == 0 { 0 } else { self.kept };
@@ -212,4 +217,68 @@ pub fn index_of(header: &Header, medium: &Medium) -> (u64, Vec<u8>) {
     let mut journal = Journal::new(header, 0, Tail::default(), 0);
     let record = journal.record(medium, medium.end(), 0, false);
     (record.offset_bytes, record.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorded::{Recovered, recover};
+
+    const CAPACITY_BYTES: u64 = 1 << 20;
+
+    /// A store of one cartridge in memory.
+    struct Store(Vec<u8>);
+
+    impl Store {
+        /// Writes these frames of a record, all that were written when the power was cut.
+        fn write(&mut self, record: &Record, frames: &[usize]) {
+            for frame in frames {
+                let (begin, at) = (frame * FRAME_BYTES, record.offset_bytes as usize);
+                let bytes = &record.bytes[begin..begin + FRAME_BYTES];
+                self.0[at + begin..][..FRAME_BYTES].copy_from_slice(bytes);
+            }
+        }
+
+        fn recover(&self) -> Recovered {
+            let recovered = recover(&mut |offset, buffer| {
+                buffer.copy_from_slice(&self.0[offset as usize..][..buffer.len()]);
+                Ok(())
+            });
+            recovered.expect("the index is whole")
+        }
+    }
+
+    #[test]
+    fn frames_of_two_interrupted_checkpoints_are_never_mixed() {
+        let header = Header {
+            area_bytes: 64 * FRAME_BYTES as u64,
+            ..Header::new("A".to_owned(), false, CAPACITY_BYTES)
+        };
+        let mut store = Store(vec![0; header.data_bytes() as usize]);
+        store.0[..FRAME_BYTES].copy_from_slice(&header.emit());
+        let mut medium = Medium::new(header.runs_max());
+        for _ in 0..45 {
+            medium.append_blocks(512, 1);
+            medium.append_filemarks(1);
+        }
+        let mut journal = Journal::new(&header, 0, Tail::default(), 0);
+        let record = journal.synchronise(&medium, 1).expect("a record");
+        store.write(&record, &[0, 1, 2]);
+        record.ticket.done();
+        drop(record);
+        let durable = medium.end();
+        for (blocks, stored) in [(1, &[0, 2][..]), (2, &[0, 1])] {
+            // A record that was aborted, which the next one, a checkpoint, replaces.
+            medium.append_blocks(512, blocks);
+            drop(journal.synchronise(&medium, 1).expect("a record"));
+            journal.settle();
+            let record = journal.synchronise(&medium, 1).expect("a checkpoint");
+            assert_eq!(record.bytes.len(), 3 * FRAME_BYTES);
+            store.write(&record, stored);
+            let recovered = store.recover();
+            assert_eq!(recovered.medium.end(), durable);
+            medium = recovered.medium;
+            journal = Journal::new(&header, 0, recovered.tail, medium.end());
+        }
+    }
 }

@@ -254,6 +254,17 @@ fn a_waiting_request_can_be_cancelled() {
     waits(&mut driver, first);
     driver.moved(access, true);
 
+    // A request that is cancelled as the last one leaves no other waiting for space that is free.
+    driver.unmap(volume, &[(6 * PAGE, PAGE)], false).unwrap();
+    let last = driver.submit(write(volume, 7));
+    waits(&mut driver, last);
+    assert!(driver.pool.cancel(driver.now, last));
+    driver.settle();
+    assert_eq!(driver.pool.status().free_bytes, PAGE);
+    let id = driver.submit(write(volume, 6));
+    let access = ready(&mut driver, id);
+    driver.moved(access, true);
+
     // Cancelling a snapshot lets the writes behind it proceed.
     let id = driver.submit(write(volume, 6));
     let in_flight = ready(&mut driver, id);

@@ -36,6 +36,8 @@ pub struct Tail {
     pub area: u8,
     /// Its epoch.
     pub epoch: u64,
+    /// Highest epoch of the frames that were read in both areas, also of remains of records.
+    pub epoch_max: u64,
     /// Its frames.
     pub frames: u64,
     /// Its records.
@@ -92,6 +94,7 @@ pub fn recover(read: ReadAt<'_>) -> Result<Recovered, ReadError> {
     if first.is_complete() && second.is_complete() && epoch(&first) == epoch(&second) {
         return Err(damaged("its index exists twice", HEADER_BYTES));
     }
+    let epoch_max = first.tail.epoch_max.max(second.tail.epoch_max);
     let areas = [first, second].into_iter().filter(Area::is_complete);
     let Some(newest) = areas.max_by_key(epoch) else {
         return Err(damaged("it has no index", HEADER_BYTES));
@@ -99,7 +102,10 @@ pub fn recover(read: ReadAt<'_>) -> Result<Recovered, ReadError> {
     Ok(Recovered {
         medium: newest.medium,
         loads: newest.loads,
-        tail: newest.tail,
+        tail: Tail {
+            epoch_max,
+            ..newest.tail
+        },
         attributes,
         memory_tail,
         header,
@@ -138,6 +144,8 @@ struct Area {
     open: Vec<Frame>,
     /// Whether the last complete record was passed.
     ended: bool,
+    /// Whether a newer checkpoint was begun over the records, which the other area replaces.
+    overwritten: bool,
 }
 
 impl Area {
@@ -158,6 +166,7 @@ impl Area {
             },
             open: Vec::new(),
             ended: false,
+            overwritten: false,
         };
         let base = HEADER_BYTES + u64::from(number) * header.area_bytes;
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -197,13 +206,20 @@ impl Area {
         if u64::from(frame.number) != number {
             return Err("a record of its index is in a wrong place");
         }
+        if frame.epoch == u64::MAX {
+            return Err("a record of its index is impossible");
+        }
+        self.tail.epoch_max = self.tail.epoch_max.max(frame.epoch);
         if number == 0 {
             self.tail.epoch = frame.epoch;
         }
-        // Remains of older records do not count. Later records prove that those before are missing.
+        // Remains of older records do not count. Later records prove that those before are missing,
+        // unless a checkpoint that was begun over them has taken their place.
         let newest = (self.tail.epoch, self.tail.records);
         let (epoch, record) = (frame.epoch, frame.record);
-        if epoch > newest.0 && record > 0 || epoch == newest.0 && record > newest.1 {
+        self.overwritten |= epoch > newest.0 && record == 0;
+        let is_later = epoch == newest.0 && record > newest.1 && !self.overwritten;
+        if epoch > newest.0 && record > 0 || is_later {
             return Err("a record of its index is missing");
         }
         if epoch != newest.0 || record < newest.1 {
