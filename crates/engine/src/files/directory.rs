@@ -255,7 +255,8 @@ impl Visitor for DirectoryVisitor {
             file.write_all(&self.buffer[..length])?;
             offset += length as u64;
         }
-        Ok(())
+        // A network file system may report only now that it could not write.
+        folder::close(file)
     }
 
     fn read(

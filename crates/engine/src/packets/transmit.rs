@@ -139,9 +139,25 @@ impl Transmission {
         }
         // Instant since which the interface has refused every frame.
         let mut stuck_since: Option<Time> = None;
+        // Instant since which frames that were given up fill its queue.
+        let mut full_since: Option<Time> = None;
         while !self.counters.is_ended.load(Ordering::Relaxed) {
             let now = clock::now();
-            let step = self.queue(&mut sender, now);
+            let mut step = self.queue(&mut sender, now);
+            if step.is_none() && self.pending.is_empty() {
+                // They leave the queue before any other.
+                self.flush(&mut sender, now)?;
+                let is_full = self.out.room() == 0;
+                if is_full && now - *full_since.get_or_insert(now) > late_limit {
+                    let next = sender.poll(now);
+                    if let Step::Send(due) = &next {
+                        sender.abandoned(due);
+                    }
+                    step = Some(next);
+                }
+            } else {
+                full_since = None;
+            }
             if !self.pending.is_empty() {
                 let accepted = self.flush(&mut sender, now)?;
                 if accepted > 0 {
@@ -209,5 +225,135 @@ impl Transmission {
         for (due, _) in self.pending.drain(..) {
             sender.abandoned(&due);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::net::Ipv4Addr;
+
+    use hakaru_contract::packets::{FrameSize, PacketPort, PacketStream, PacketsConfig};
+    use hakaru_contract::{ReceiveMethod, TransmitMethod, TrialOrder};
+    use hakaru_packets::{Mac, Plan};
+    use hakaru_runtime::packet::frames::FRAMES_MAX;
+
+    use super::*;
+
+    const FRAMES: u64 = 2_000;
+
+    /// An interface that accepts nothing until an instant. As in a ring of AF_XDP, frames that were
+    /// given up stay in its queue until then.
+    struct Shut {
+        queued: usize,
+        orphaned: usize,
+        opens: Time,
+    }
+
+    impl FrameSender for Shut {
+        fn room(&mut self) -> usize {
+            FRAMES_MAX - self.queued - self.orphaned
+        }
+
+        fn push(&mut self, _emit: &mut dyn FnMut(&mut [u8]) -> usize) {
+            self.queued += 1;
+        }
+
+        fn flush(&mut self) -> io::Result<usize> {
+            if clock::now() < self.opens {
+                return Ok(0);
+            }
+            self.orphaned = 0;
+            Ok(std::mem::take(&mut self.queued))
+        }
+
+        fn discard(&mut self) {
+            self.orphaned += std::mem::take(&mut self.queued);
+        }
+    }
+
+    fn plan() -> Plan {
+        let port = |name: &str| PacketPort {
+            name: name.to_owned(),
+            interface: name.to_owned(),
+        };
+        let stream = PacketStream {
+            name: "a".to_owned(),
+            from: "left".to_owned(),
+            to: "right".to_owned(),
+            source_mac: None,
+            destination_mac: None,
+            source_address: Ipv4Addr::new(198, 18, 0, 2),
+            destination_address: Ipv4Addr::new(198, 19, 0, 2),
+            source_port: 1000,
+            destination_port: 9,
+            flows: 1,
+            sizes: vec![FrameSize {
+                bytes: 64,
+                weight: 1,
+            }],
+        };
+        let config = PacketsConfig {
+            ports: vec![port("left"), port("right")],
+            streams: vec![stream],
+            transmit: TransmitMethod::Auto,
+            receive: ReceiveMethod::Auto,
+            sample_interval_ms: 1000,
+            avoid_processors: Vec::new(),
+        };
+        Plan::new(&config).expect("a valid configuration")
+    }
+
+    /// Sends a trial of 20 ms to an interface that opens after a time. Returns the frames sent and
+    /// not sent, and whether the trial has ended by itself.
+    fn send_to(opens_after: Option<Duration>) -> (u64, u64, bool) {
+        let (plan, begin) = (plan(), clock::now());
+        let order = TrialOrder {
+            id: 0,
+            duration_ns: 20_000_000,
+            rates: vec![Some(100_000.0)],
+            settle_ns: 0,
+            late_limit_ns: 1_000_000,
+        };
+        let trial = plan.trial(&order, 0).expect("a valid order");
+        let counters = Arc::new(TransmitCounters::default());
+        let mut transmission = Transmission {
+            out: Box::new(Shut {
+                queued: 0,
+                orphaned: 0,
+                opens: opens_after.map_or(Time::MAX, |after| begin + after),
+            }),
+            frames: vec![(0, plan.frames(0, &[Mac([2; 6]), Mac([4; 6])], 1))],
+            pending: VecDeque::new(),
+            counters: Arc::clone(&counters),
+        };
+        let (done, waits) = mpsc::channel::<()>();
+        let guard = std::thread::spawn(move || {
+            let in_time = waits.recv_timeout(Duration::from_secs(20)).is_ok();
+            counters.is_ended.store(true, Ordering::Relaxed);
+            in_time
+        });
+        let order = TransmitOrder {
+            sender: Sender::new(&trial, &[0], begin),
+            trial: 0,
+            late_limit: Duration::from_millis(1),
+        };
+        let sender = transmission.send(order, &mut Pacer::new());
+        // The guard has ended if the trial has not.
+        let _ = done.send(());
+        let in_time = guard.join().expect("the guard does not panic");
+        let Ok(sender) = sender else {
+            panic!("the interface reports no error");
+        };
+        let sent = sender.finish().remove(0);
+        (sent.frames, sent.unsent, in_time)
+    }
+
+    #[test]
+    fn a_trial_ends_although_the_interface_refuses_frames_for_longer_than_the_limit() {
+        let (frames, unsent, in_time) = send_to(Some(Duration::from_millis(5)));
+        assert!(in_time && frames > 0, "{frames} sent");
+        assert_eq!(frames + unsent, FRAMES);
+        assert_eq!(send_to(None), (0, FRAMES, true));
     }
 }
