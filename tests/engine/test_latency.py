@@ -22,10 +22,12 @@ CELLS = [
     for op in ("read", "write")
     for depth in (1, 8)
 ]
-EARLY_US, LATE_US, LATE_SHARE = -10.0, 25.0, 0.1
+EARLY_US, LATE_US, LATE_SHARE = 10.0, 25.0, 0.1
 """Bounds of the error of a median. A clock of the process instead of the kernel's stamps would add
 a wake-up, and with it everything that runs before it on a busy processor.
 """
+GOAL_US, GOAL_SHARE = 2.0, 0.01
+"""Goal of `make calibrate` for a median. It exceeds `EARLY_US` from 0.8 ms on."""
 
 pytestmark = pytest.mark.alone
 
@@ -61,4 +63,5 @@ def test_latencies_are_those_of_the_observer(measured: list[dict[str, Any]]) -> 
         error_us = ours["p50_us"] - seen["p50_us"]
         # Histograms have three digits.
         rounding_us = 0.002 * seen["p50_us"]
-        assert EARLY_US - rounding_us <= error_us <= LATE_US + LATE_SHARE * seen["p50_us"], cell
+        early_us = max(EARLY_US, GOAL_US + GOAL_SHARE * seen["p50_us"]) + rounding_us
+        assert -early_us <= error_us <= LATE_US + LATE_SHARE * seen["p50_us"], cell
