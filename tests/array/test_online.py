@@ -120,12 +120,18 @@ def test_resized_volume_is_reported_and_persists(tmp_path: Path) -> None:
     file = array_file(tmp_path, THIN)
     with served(file) as array:
         json_of("array", "clone", file, "0", "copy")
+        # A snapshot without an LU keeps the block length of its source for the LUs of its clones.
+        json_of("array", "create", file, "main/large", "32 MiB", "--block", "4096")
+        stdout_of("array", "snapshot", file, "main/large", "before")
+        json_of("array", "clone", file, "main/before", "after")
         for volume in ("0", "main/copy"):
             json_of("array", "resize", file, volume, "96 MiB")
         array.end()
     with served(file) as array:
         for lun in (0, 2):
             assert f"Total size:{96 * MIB}" in run(capacity, array.url(lun))
+        for lun, length in ((2, 512), (3, 4096), (4, 4096)):
+            assert f"LOGICAL BLOCK LENGTH IN BYTES:{length}\n" in run(capacity, array.url(lun))
         message = error_of(hakaru("array", "resize", file, "0", "64 MiB"), 2)
         assert "main/lu-0 has 96 MiB, and a volume cannot be made smaller" in message
 

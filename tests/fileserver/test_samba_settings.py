@@ -46,7 +46,6 @@ def judged(described: FileServer, folder: Path) -> dict[str, dict[str, str]]:
 def test_samba_understands_every_setting_in_its_extreme_forms(tmp_path: Path) -> None:
     changed = SambaSettings.model_validate(
         {
-            "strict_sync": False,
             "sync_always": True,
             "read_max": "64 KiB",
             "write_max": "1 MiB",
@@ -62,7 +61,7 @@ def test_samba_understands_every_setting_in_its_extreme_forms(tmp_path: Path) ->
             "protocol_min": "SMB3_00",
         }
     )
-    for settings in (SambaSettings(), changed):
+    for settings in (SambaSettings(), SambaSettings(strict_sync=False), changed):
         parameters = settings.parameters()
         sections = judged(FileServer("fs-1", (Share(name="data", path="/srv/data"),), (USER,), settings), tmp_path)
         found = {name: SPELLED.get(value, value) for name, value in sections["global"].items()}
@@ -105,6 +104,7 @@ def test_share_that_would_change_other_settings_is_refused(values: dict[str, Any
         ({"read_max": "32 KiB"}, "not between 64 KiB and 8 MiB"),
         ({"write_max": "16 MiB"}, "not between 64 KiB and 8 MiB"),
         ({"credits_max": 0}, "greater than or equal to 1"),
+        ({"sync_always": True, "strict_sync": False}, "ignores `sync_always`"),
         ({"protocol_min": "SMB3_11", "protocol_max": "SMB2_10"}, "is newer than"),
         ({"encryption": "required", "protocol_max": "SMB2_10"}, "SMB 2.1 has no encryption"),
     ],

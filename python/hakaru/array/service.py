@@ -151,9 +151,12 @@ class Service:
     async def _snapshot(self, request: protocol.Snapshot) -> dict[str, Any]:
         pool, volume = self._volume(request.of)
         lun = None if request.lun is None else self._free_lun(request.lun)
-        await self.engine.manage(contract.SnapshotAction(pool=pool, volume=volume, name=request.name))
+        action = contract.SnapshotAction(pool=pool, volume=volume, name=request.name)
         if lun is None:
-            return {"volume": f"{pool}/{request.name}", "lun": None}
+            name, length = f"{pool}/{request.name}", self._block_bytes(pool, volume)
+            await self._recorded(self._changed(blocks={**self.state.online.blocks, name: length}), action)
+            return {"volume": name, "lun": None}
+        await self.engine.manage(action)
         return await self._serve(await self._copied(pool, volume, request.name, lun, read_only=True))
 
     async def _clone(self, request: protocol.Clone) -> dict[str, Any]:
@@ -167,11 +170,14 @@ class Service:
         """Return the LU of a copy, with the size of the copy and the block length of the LU that it
         was copied from.
         """
-        blocks = [lu.config.block_bytes for lu in self._served_lus(pool, source)]
         size_bytes = (await self._volumes(pool))[name]["size_bytes"]
-        return OnlineLu(
-            lun=lun, pool=pool, volume=name, size_bytes=size_bytes, block_bytes=blocks[0] if blocks else 512, **more
-        )
+        length = self._block_bytes(pool, source)
+        return OnlineLu(lun=lun, pool=pool, volume=name, size_bytes=size_bytes, block_bytes=length, **more)
+
+    def _block_bytes(self, pool: str, volume: str) -> int:
+        """Block length of the LU of a volume, or of the LU that it is a snapshot of."""
+        served = self._served_lus(pool, volume)
+        return served[0].config.block_bytes if served else self.state.online.blocks.get(f"{pool}/{volume}", 512)
 
     async def _serve(self, new_lu: OnlineLu) -> dict[str, Any]:
         online = self._changed(lus=[*self.state.online.lus, new_lu])
@@ -217,6 +223,7 @@ class Service:
         online = self._changed(
             lus=[lu for lu in self.state.online.lus if (lu.pool, lu.volume) != (pool, volume)],
             sizes={name: size for name, size in self.state.online.sizes.items() if name != request.volume},
+            blocks={name: length for name, length in self.state.online.blocks.items() if name != request.volume},
         )
         await self._recorded(online, contract.DeleteAction(pool=pool, volume=volume))
         for lun in luns:

@@ -54,14 +54,16 @@ class OnlineLu(Part):
 
 
 class Online(Part):
-    """Changes made online, beyond the array file. Snapshots without an LU are recorded only in
-    their pool.
+    """Changes made online, beyond the array file. Of snapshots without an LU, all but the block
+    length is recorded only in their pool.
     """
 
     format: Literal[1] = 1
     lus: list[OnlineLu] = Field(default=[])
     sizes: dict[str, int] = Field(default={})
     """POOL/VOLUME of a declared LU → larger size in bytes that it was given online."""
+    blocks: dict[str, int] = Field(default={})
+    """POOL/VOLUME of a snapshot without an LU → block length of the LU that it was taken of."""
     groups: list[OnlineGroup] = Field(default=[])
 
 

@@ -37,7 +37,7 @@ class SambaSettings(BaseModel):
     strict_sync: bool = Field(
         default=True, description="Whether FLUSH of a client waits for the disk. False: acknowledged at once."
     )
-    sync_always: bool = Field(default=False, description="Whether every write waits for the disk.")
+    sync_always: bool = Field(default=False, description="Whether every write waits for the disk. Needs `strict_sync`.")
     read_max: Size = Field(default=8 << 20, description="Largest READ, 64 KiB to 8 MiB.")
     write_max: Size = Field(default=8 << 20, description="Largest WRITE, 64 KiB to 8 MiB.")
     transact_max: Size = Field(default=8 << 20, description="Largest QUERY_DIRECTORY, QUERY_INFO and SET_INFO.")
@@ -62,7 +62,9 @@ class SambaSettings(BaseModel):
         return size
 
     @model_validator(mode="after")
-    def _check_protocols(self) -> SambaSettings:
+    def _check_combinations(self) -> SambaSettings:
+        if self.sync_always and not self.strict_sync:
+            raise ValueError("Samba ignores `sync_always` without `strict_sync`; set `strict_sync: true`")
         if _PROTOCOLS.index(self.protocol_min) > _PROTOCOLS.index(self.protocol_max):
             raise ValueError(f"`protocol_min` {self.protocol_min} is newer than `protocol_max` {self.protocol_max}")
         if self.encryption == "required" and self.protocol_max == "SMB2_10":
