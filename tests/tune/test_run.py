@@ -20,6 +20,7 @@ from hakaru.store import RunReader
 from hakaru.study import load
 from hakaru.study.consistency import problems
 from hakaru.tune import run as tuning
+from hakaru.tune.knobs import defaults_of, settle, space_of
 from hakaru.tune.setup import Setup
 from hakaru.tune.start import TODAY, defaults_from, peer_from
 from hakaru.tune.study import factors_of, load_base
@@ -60,6 +61,20 @@ def test_setup_and_settings_survive_json_and_give_a_consistent_study() -> None:
         buffer = tried.settings["send_buffer"]
         assert at.initiator.socket.send_buffer == (None if buffer == "auto" else buffer)
         assert list(at.problems()) == []
+
+
+def test_study_of_a_path_of_unknown_round_trip_has_the_buffers_of_a_long_one() -> None:
+    """The first trial measures the round trip, and the next settings follow from it."""
+    known = small_setup(lab=False)
+    unknown = replace(known, conditions=replace(known.conditions, rtt_ns=None))
+    unknown = replace(unknown, space=space_of(unknown.conditions, TODAY, unknown.machine, lab=False))
+    long = replace(known.conditions, rtt_ns=200_000_000)
+    later = replace(known, conditions=long, space=space_of(long, TODAY, known.machine, lab=False))
+    study = load_base(unknown).study
+    for knob in later.space:
+        if knob.places:
+            for value in knob.levels:
+                study.at(factors_of(later, settle(later.space, {**defaults_of(later.space), knob.name: value})))
 
 
 def test_study_of_a_run_can_be_run_by_itself(whole: Path, tmp_path: Path) -> None:
@@ -136,6 +151,12 @@ def test_target_that_refuses_everything_ends_the_tuning(tmp_path: Path) -> None:
     assert summary["tuning"]["ended"] == "failed" and summary["tuning"]["advised"] is None
     assert not summary["valid"]
     assert [f["kind"] for f in summary["findings"]] == ["tuning_failed"]
+
+
+def test_tuning_that_failures_ended_continues_once_the_target_works_again(whole: Path, tmp_path: Path) -> None:
+    directory = run_model(tmp_path, small_setup(), refuse_settings(lambda settings, order: order >= 4), SHARE)
+    assert summarise(directory)["tuning"]["ended"] == "failed" and len(course(directory)) == 6
+    assert course(resume_model(directory.name, tmp_path, share=SHARE)) == course(whole)
 
 
 def test_summary_has_the_best_setting_and_the_advice(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter, Token, validators
 
 from hakaru.cli.finish import finish
-from hakaru.cli.options import JsonLines, Quiet, Reports, RunsFolder, duration, size
+from hakaru.cli.options import SEED, JsonLines, Quiet, Reports, RunsFolder, duration, size
 
 # The field `rate` of `PathAndLoad` would hide a function of that name from its own annotation.
 from hakaru.cli.options import rate as rate_option
@@ -146,7 +146,7 @@ class Search:
             help="Compare the best settings with a study's point, STUDY[:FACTOR=LEVEL,…].",
         ),
     ] = None
-    seed: Annotated[int, Parameter(group=_SEARCH, metavar="N", help="Random seed of the search.")] = 1
+    seed: Annotated[int, Parameter(group=_SEARCH, metavar="N", validator=SEED, help="Random seed of the search.")] = 1
 
 
 def tune(
@@ -176,6 +176,11 @@ def tune(
 
     check_packages(report)
     folder = runs_folder(out)
+    if resume and (target is not None or path != PathAndLoad() or search != Search()):
+        raise UsageError(
+            "a resumed tuning has the path, the load, the search and the target that it began with",
+            "leave the other options out when you use --resume",
+        )
     site = load_site(target) if target else None
     real = site is not None or bool(resume and RunReader(find_run(resume, folder)).read("run.json")["site"])
     if not real:

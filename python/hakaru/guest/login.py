@@ -95,7 +95,6 @@ def open_iscsi_settings(
         "node.session.iscsi.ImmediateData": _flag(login.immediate_data),
         "node.session.iscsi.FirstBurstLength": str(login.first_burst_length),
         "node.session.iscsi.MaxBurstLength": str(login.max_burst_length),
-        "node.session.iscsi.MaxOutstandingR2T": str(login.max_outstanding_r2t),
         "node.conn[0].iscsi.MaxRecvDataSegmentLength": str(login.max_recv_data_segment_length),
         "node.conn[0].iscsi.HeaderDigest": _digest(login.header_digest),
         "node.conn[0].iscsi.DataDigest": _digest(login.data_digest),

@@ -20,7 +20,6 @@ INITIATOR_KEYS = {
     "immediate_data": "node.session.iscsi.ImmediateData",
     "first_burst_length": "node.session.iscsi.FirstBurstLength",
     "max_burst_length": "node.session.iscsi.MaxBurstLength",
-    "max_outstanding_r2t": "node.session.iscsi.MaxOutstandingR2T",
 }
 TARGET_KEYS = {
     "initial_r2t": "InitialR2T",
@@ -38,6 +37,7 @@ QUEUE_DEPTH_MAX = 1024
 """Largest queue_depth of open-iscsi. Its cmds_max must be a power of two, at most 2048."""
 LIO_COMMANDS = 64
 """Commands that LIO accepts per session by default (`default_cmdsn_depth`)."""
+LIO_ACL = "# an ACL that exists keeps its depth (cmdsn_depth in configfs) until it is created again"
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,19 @@ def blocks(
     target = _target(chosen, writes)
     node = f"iscsiadm -m node -T {placeholders.target} -p {placeholders.portal} --op update"
     candidates = [
-        Block("open-iscsi-conf", "/etc/iscsi/iscsid.conf", tuple(f"{k} = {v}" for k, v in initiator.items())),
+        Block(
+            "open-iscsi-conf",
+            "/etc/iscsi/iscsid.conf",
+            (*_offered(chosen), *(f"{k} = {v}" for k, v in initiator.items())),
+        ),
         Block("open-iscsi-node", "", tuple(f"{node} -n {_quoted(k)} -v {v}" for k, v in initiator.items())),
         Block(
             "lio",
             "",
-            tuple(f"targetcli /iscsi/{placeholders.target}/tpg1 set {k}={v}" for k, v in _lio(target, chosen)),
+            (
+                *(f"targetcli /iscsi/{placeholders.target}/tpg1 set {k}={v}" for k, v in _lio(target, chosen)),
+                *([LIO_ACL] if int(chosen.get("commands", 0)) > LIO_COMMANDS else []),
+            ),
         ),
         Block(
             "tgt",
@@ -107,6 +114,15 @@ def blocks(
 
 SYSCTL = "/etc/sysctl.d/90-iscsi.conf"
 UDEV = "/etc/udev/rules.d/90-iscsi.rules"
+
+
+def _offered(chosen: Settings) -> list[str]:
+    """Return a comment if a setting cannot be applied: open-iscsi offers one R2T, whatever its
+    record `node.session.iscsi.MaxOutstandingR2T` says (`add_params_normal_session` in
+    usr/login.c).
+    """
+    wanted = int(chosen.get("max_outstanding_r2t", 1))
+    return [f"# not with open-iscsi, which always offers MaxOutstandingR2T=1: {wanted}"] if wanted > 1 else []
 
 
 def _initiator(chosen: Settings, writes: bool) -> dict[str, str]:
@@ -133,7 +149,7 @@ def _target(chosen: Settings, writes: bool) -> dict[str, str]:
 
 def _lio(target: Mapping[str, str], chosen: Settings) -> list[tuple[str, str]]:
     """Return LIO's parameters. More than `LIO_COMMANDS` commands per session also need an
-    attribute.
+    attribute, which only ACLs created afterwards take.
     """
     lines = [(f"parameter {key}", value) for key, value in target.items()]
     commands = int(chosen.get("commands", 0))

@@ -41,7 +41,7 @@ BURST_MAX_BYTES = (1 << 24) - 512
 512 bytes less than this constant.
 """
 COMMAND_MAX_BYTES = 16 * MIB
-BUFFER_MAX_BYTES = 256 * MIB
+BUFFER_MIN_BYTES, BUFFER_MAX_BYTES = 64 * KIB, 256 * MIB
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,9 @@ def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool
     def buffer(name: str, side: str, key: str, default: Value) -> Knob:
         # Up to four times what the path holds. Larger buffers take memory and gain nothing.
         size_max = max(4 * MIB, min(BUFFER_MAX_BYTES, 4 * path_bytes(conditions)))
-        return Knob(name, "size", sizes(64 * KIB, size_max, AUTO, default), default, one_side(side, f"socket.{key}"))
+        return Knob(
+            name, "size", sizes(BUFFER_MIN_BYTES, size_max, AUTO, default), default, one_side(side, f"socket.{key}")
+        )
 
     def bursts(default: int) -> tuple[Value, ...]:
         return sizes(64 * KIB, 8 * MIB, default, BURST_MAX_BYTES)

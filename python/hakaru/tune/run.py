@@ -114,6 +114,10 @@ class TuningCourse:
         """Read the trials of a resumed run. A new one begins with the point of the defaults."""
         self._writer = writer
         self._trials = trials_of(writer.directory, self._setup)
+        # Failures may have ended the run, and their cause may have been corrected.
+        while self._trials and self._trials[-1].error is not None:
+            failed = self._trials.pop()
+            writer.forget(f"{failed.point}-{failed.repetition}")
         for trial in self._trials:
             self._point(Step(trial.phase, dict(trial.settings), trial.knob), trial.point)
         if not is_resumed:

@@ -17,9 +17,20 @@ from hakaru.study import Loaded, Point, Study
 from hakaru.study.document import parse_document
 from hakaru.study.load import validate
 from hakaru.tune.kind import tunable
-from hakaru.tune.knobs import AUTO, Knob, Settings, Value, changed, defaults_of, path_bytes, settle
+from hakaru.tune.knobs import (
+    AUTO,
+    BUFFER_MAX_BYTES,
+    BUFFER_MIN_BYTES,
+    Knob,
+    Settings,
+    Value,
+    changed,
+    defaults_of,
+    path_bytes,
+    settle,
+    sizes,
+)
 from hakaru.tune.setup import Setup
-from hakaru.tune.tuning import Peer
 from hakaru.units import format_duration, format_rate, format_size
 
 QUEUE_MIN_BYTES, QUEUE_MAX_BYTES = 8 << 20, 256 << 20
@@ -61,7 +72,7 @@ def base(setup: Setup) -> dict[str, Any]:
             "lus": [{"lun": 0, "size": region}],
         },
         "load": tunable().load(setup, region),
-        "variables": {knob.name: _variable(knob, setup.peer) for knob in setup.space if knob.places},
+        "variables": {knob.name: _variable(knob, setup) for knob in setup.space if knob.places},
         "factors": _factors(setup),
         "measure": {
             "warmup": format_duration(_warmup_ns(setup)),
@@ -117,10 +128,13 @@ def level(knob: Knob, value: Value) -> Value:
     return AUTO if written is None else written
 
 
-def _variable(knob: Knob, peer: Peer | None) -> dict[str, Any]:
+def _variable(knob: Knob, setup: Setup) -> dict[str, Any]:
     if AUTO not in knob.levels:
         return {"sets": list(knob.places)}
-    values = dict.fromkeys([*knob.levels, *([peer.settings[knob.name]] if peer else [])])
+    # The first trial may measure a round trip for which larger buffers are worth a trial.
+    later = sizes(BUFFER_MIN_BYTES, BUFFER_MAX_BYTES) if setup.conditions.rtt_ns is None else ()
+    peer = setup.peer
+    values = dict.fromkeys([*knob.levels, *later, *([peer.settings[knob.name]] if peer else [])])
     return {str(level(knob, v)): {place: knob.written(v) for place in knob.places} for v in values}
 
 

@@ -114,6 +114,7 @@ def test_records_of_open_iscsi_have_the_values_of_the_study() -> None:
         ({"load.hypervisor": {"kind": "preset", "name": "kvm-83"}}, "hypervisor"),
         ({"load.transport": "stream"}, "transport"),
         ({"load.iscsi.initiator.coalesce": "64 us"}, "coalesce"),
+        ({"load.iscsi.initiator.max_outstanding_r2t": 8}, "max_outstanding_r2t"),
         ({"load.iscsi.initiator.command_timeout": "1500 ms"}, "command_timeout"),
         ({"load.iscsi.initiator.socket": {"send_buffer": "1 MiB"}}, "socket"),
         ({"load.iscsi.initiator.socket": {"congestion_control": "bbr"}}, "congestion_control"),

@@ -204,6 +204,8 @@ def _end_problems(end: InitiatorEnd) -> Iterator[Problem]:
     for field in ("sessions", "coalesce"):
         if getattr(end, field) != getattr(defaults, field):
             yield (*place, field), "open-iscsi has no such setting", hint
+    if end.max_outstanding_r2t != defaults.max_outstanding_r2t:
+        yield (*place, "max_outstanding_r2t"), "open-iscsi always offers 1", hint
     if end.command_timeout < 1_000_000_000 or end.command_timeout % 1_000_000_000:
         yield (*place, "command_timeout"), "Linux counts it in whole seconds", "use whole seconds"
     yield from _socket_problems((*place, "socket"), end.socket, hint)
