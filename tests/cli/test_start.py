@@ -44,6 +44,15 @@ def test_template_is_a_short_study_that_runs_in_a_minute(
     assert expanded.measure.repetitions >= 2  # enough for intervals, and for `hakaru compare`
 
 
+def test_study_without_a_quick_form_is_not_run_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "vms", "try-it"]) == 0
+    assert main(["plan", "./try-it", "--quick"]) == 2
+    assert "error: --quick: try-it has no quick form" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_templates_of_both_languages_are_the_same_study(name: str) -> None:
     paths = [kind.named(name).template(language) for language in LANGUAGES]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import lzma
 import os
@@ -65,6 +66,20 @@ def test_kernel_is_unpacked_once(tmp_path: Path) -> None:
     assert found.read_bytes() == content
     packed.unlink()
     assert kernel.unpacked(packed) == found and list(tmp_path.iterdir()) == [found]
+
+
+def test_cache_without_space_for_the_unpacked_kernel_is_named_with_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    packed = tmp_path / "kernel"
+    packed.write_bytes(bz_image(lzma.compress(b"\x7fELF" + ENTRY) + bytes(4)))
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(EnvironmentError_, match=r"cannot be kept in .*: No space left on device") as raised:
+        kernel.unpacked(packed)
+    assert "XDG_CACHE_HOME" in raised.value.hint and list(tmp_path.iterdir()) == [packed]
 
 
 @pytest.mark.parametrize("payload", [lzma.compress(b"\x7fELF"), b"\x02\x21\x4c\x18" + ENTRY], ids=["no entry", "lz4"])

@@ -9,7 +9,7 @@ import pytest
 from hakaru.guest.requirements import EMULATOR_BYTES, MEMORY_DEFAULT_BYTES, Accelerator, Facts
 from hakaru.kinds.copy.load import load_at
 from hakaru.lab.plan import plan_lab
-from hakaru.run.devices import refusals
+from hakaru.run.devices import images_of, refusals
 from hakaru.run.plan import estimate, lines, link_rates
 from hakaru.run.plan_place import topology
 from hakaru.run.site_file import load_site
@@ -77,6 +77,25 @@ def test_more_guests_than_the_memory_holds_are_refused_by_point_and_take_no_memo
     assert all_bytes - possible_bytes == MEMORY_DEFAULT_BYTES + EMULATOR_BYTES
     text = "\n".join(lines(expanded, lab, refused))
     assert f"not possible here: {next(iter(refused))}: all guests of the device (4)" in text
+
+
+def test_images_are_only_those_of_guests_that_can_run_here() -> None:
+    expanded = expand(shipped("forwarding").study, only={"nic": {"virtio-net", "e1000"}})
+    models = frozenset({"virtio-net-pci", "e1000"})
+    none, some, both = (
+        images_of(expanded, Facts((10, 0, 2), devices, frozenset({"tap"}), Accelerator("kvm")))
+        for devices in (frozenset[str](), models - {"e1000"}, models)
+    )
+    assert none == [] and set(some) < set(both) == {"cloud", "generic"}
+
+
+def test_finished_repetitions_of_a_resumed_run_need_no_time_and_no_disk() -> None:
+    study = shipped("vm-sweep").study
+    expanded, lab = expand(study), plan_lab(study.lab)
+    half = [turn.name for turn in expanded.repetitions][::2]
+    whole, rest = estimate(expanded, lab), estimate(expanded, lab, done=half)
+    assert rest.disk_bytes == pytest.approx(whole.disk_bytes / 2, rel=0.1)
+    assert rest.seconds < 0.6 * whole.seconds and rest.memory_bytes == whole.memory_bytes
 
 
 def test_device_that_needs_root_is_refused_by_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -89,6 +91,37 @@ def test_plain_lines_show_the_result_of_a_repetition_not_its_last_interval() -> 
         "load 3/12: random-32k, vms 7, repetition 2 (1:05 left)",
         "  result: 3,280 IOPS, 108 MB/s, p99 120 ms",
     ]
+
+
+class WithoutReader(io.StringIO):
+    """Standard error whose reader, such as `head`, has ended."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def test_run_continues_when_its_lines_can_no_longer_be_written() -> None:
+    lines = Lines(WithoutReader())
+    lines.turn(TURN, 2, 12, 65)
+    lines.result(TURN, rates_of(3280.4, 107.52, 120.3))
+
+
+class Tty(io.StringIO):
+    """A terminal, on which the line of progress is drawn."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_level_in_brackets_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("TTY_COMPATIBLE", raising=False)
+    stream = Tty()
+    terminal = Terminal(stream)
+    terminal.turn(Repetition(Point("p01", {"net": "lan [/24]"}), 1, 1), 0, 12, 65)
+    terminal.close()
+    assert "net lan [/24]" in stream.getvalue()
 
 
 def test_terminal_keeps_the_result_of_each_repetition_above_its_line() -> None:

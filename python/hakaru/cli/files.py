@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Group, Parameter, validators
 
-from hakaru.cli.options import Json, Quiet
+from hakaru.cli.options import SEED, Json, Quiet
 from hakaru.output import print_json, print_text
 from hakaru.units import format_size
 from hakaru.wording import number
@@ -40,7 +40,7 @@ TreeFile = Annotated[
 ]
 Scale = Annotated[str | None, Parameter(metavar="1/N", help="Override the scale: every size is divided by N.")]
 Trees = Annotated[int | None, Parameter(metavar="N", help="Override the number of trees.")]
-Seed = Annotated[int | None, Parameter(metavar="N", help="Override the seed.")]
+Seed = Annotated[int | None, Parameter(metavar="N", validator=SEED, help="Override the seed.")]
 Workers = Annotated[int, Parameter(metavar="N", validator=validators.Number(gte=1, lte=256), help="Number of threads.")]
 
 

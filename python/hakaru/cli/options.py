@@ -124,7 +124,9 @@ def _quantity(
 
 
 Quick = Annotated[bool, Parameter(help="Run the study's quick form: fewer points, shorter measurements.")]
-Seed = Annotated[int | None, Parameter(metavar="N", help="Override the study's seed.")]
+SEED = validators.Number(gte=0, lt=1 << 63)
+"""Bounds of a seed, as in study files and tree files."""
+Seed = Annotated[int | None, Parameter(metavar="N", validator=SEED, help="Override the study's seed.")]
 Repetitions = Annotated[
     int | None,
     Parameter(

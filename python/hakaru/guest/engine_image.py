@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hakaru.engine.binary import NAME
 from hakaru.guest import cpio
-from hakaru.guest.image import Image
+from hakaru.guest.image import Image, cache_errors
 from hakaru.guest.libraries import LOADER, libraries_here
 
 PROGRAM = f"/usr/bin/{NAME}"
@@ -32,7 +32,7 @@ _ALIGNMENT = 512
 def with_engine(image: Image, engine: Path) -> Path:
     """Return an initramfs of `image` that also has `engine` as `PROGRAM`, from the cache or new.
 
-    Raises EnvironmentError_ if a library of the engine is missing.
+    Raises EnvironmentError_ if a library of the engine is missing, or the cache has no space.
     """
     libraries = libraries_here(engine)
     digest = hashlib.sha256(repr(_ALIGNMENT).encode() + Path(__file__).read_bytes())
@@ -40,18 +40,19 @@ def with_engine(image: Image, engine: Path) -> Path:
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     folder = image.initramfs.parent
     archive = folder / f"engine-{digest.hexdigest()[:16]}"
-    if not archive.exists():
-        _delete_unused(folder)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as scratch:
-            made = Path(scratch) / archive.name
-            with made.open("wb") as stream:
-                with image.initramfs.open("rb") as first:
-                    shutil.copyfileobj(first, stream)
-                stream.write(bytes(-stream.tell() % _ALIGNMENT))
-                _add(cpio.Writer(stream), engine, libraries)
-            made.replace(archive)
-    # Records the time of the last use.
-    os.utime(archive)
+    with cache_errors():
+        if not archive.exists():
+            _delete_unused(folder)
+            with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as scratch:
+                made = Path(scratch) / archive.name
+                with made.open("wb") as stream:
+                    with image.initramfs.open("rb") as first:
+                        shutil.copyfileobj(first, stream)
+                    stream.write(bytes(-stream.tell() % _ALIGNMENT))
+                    _add(cpio.Writer(stream), engine, libraries)
+                made.replace(archive)
+        # Records the time of the last use.
+        os.utime(archive)
     return archive
 
 

@@ -18,7 +18,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,19 +59,26 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakaru" / "guest"
 
 
+@contextmanager
+def cache_errors() -> Iterator[None]:
+    """Name the folder of the images in errors about files in it. Raises EnvironmentError_."""
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentError_(
+            f"the image of a guest cannot be kept in {cache_folder()}: {error.strerror or error}",
+            "make space in this folder, or name another one with XDG_CACHE_HOME",
+        ) from error
+
+
+@cache_errors()
 def find_image(name: RecipeName = "cloud") -> Image:
     """Return the image of a recipe, from the cache or newly built.
 
     Raises EnvironmentError_ if it cannot be built: no Debian, another processor, no package mirror,
     no space.
     """
-    try:
-        return _cached_image(name)
-    except OSError as error:
-        raise EnvironmentError_(
-            f"the image of a guest cannot be kept in {cache_folder()}: {error.strerror or error}",
-            "make space in this folder, or name another one with XDG_CACHE_HOME",
-        ) from error
+    return _cached_image(name)
 
 
 def _cached_image(name: RecipeName) -> Image:

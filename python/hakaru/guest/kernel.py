@@ -10,6 +10,8 @@ import struct
 import tempfile
 from pathlib import Path
 
+from hakaru.guest.image import cache_errors
+
 # Kernel: Documentation/arch/x86/boot.rst.
 _SETUP_SECTORS, _PAYLOAD = 0x1F1, 0x248
 _SECTOR_BYTES = 512
@@ -19,9 +21,12 @@ _XZ = b"\xfd7zXZ\0"
 _ENTRY = struct.pack("<III4s", 4, 8, 18, b"Xen\0")
 
 
+@cache_errors()
 def unpacked(kernel: Path) -> Path:
     """Return the unpacked form of a `bzImage`, a file beside it. A kernel that is packed otherwise
     than by xz, or that has no entry for QEMU, is returned as it is.
+
+    Raises EnvironmentError_ if there is no space for it.
     """
     file = kernel.with_name("vmlinux")
     if file.exists():

@@ -166,6 +166,13 @@ class SshHost(LoadHost):
 
     def _how_to_copy(self) -> str:
         """Return a hint for a machine without this machine's engine."""
+        if "/" not in self.spec.engine:
+            # `scp` would write it to the home directory, which is not on the PATH of a login.
+            return (
+                f"copy this machine's engine there: `scp {find_engine()} {self._destination}:`, and name it in the "
+                f"site file: `engine: ~/{find_engine().name}`; for another architecture, take it from a wheel of that "
+                "architecture"
+            )
         return (
             f"copy this machine's engine there: `scp {find_engine()} {self._destination}:{self.spec.engine}`; "
             "for another architecture, take it from a wheel of that architecture, and name its path as `engine`"

@@ -22,9 +22,11 @@ def _guests(expanded: Expanded) -> Iterator[tuple[Point, MachineSpec]]:
             yield point, lab.load_guest
 
 
-def images_of(expanded: Expanded) -> list[RecipeName]:
-    """Images of all guests, each once."""
-    return list(dict.fromkeys(guest.recipe for _, guest in _guests(expanded)))
+def images_of(expanded: Expanded, facts: Facts | None = None) -> list[RecipeName]:
+    """Images of all guests that can run here, each once. `facts`: as for `refusals`."""
+    guests = list(_guests(expanded))
+    refused = refusals(expanded, facts) if guests else {}
+    return list(dict.fromkeys(guest.recipe for point, guest in guests if point.id not in refused))
 
 
 def fetch_images(expanded: Expanded) -> None:

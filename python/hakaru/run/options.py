@@ -40,9 +40,14 @@ class Options:
 
 
 def expand_options(loaded: Loaded, options: Options) -> Expanded:
-    """Expand the study with `options`. Raises `UsageError` if no point is left or a level does not
-    exist.
+    """Expand the study with `options`. Raises `UsageError` if no point is left, or the study lacks
+    a level or a quick form.
     """
+    if options.quick and loaded.study.quick is None:
+        raise UsageError(
+            f"--quick: {loaded.study.id} has no quick form",
+            "leave it out, or add `quick:` to the study; --only and --repetitions shorten a run as well",
+        )
     only = {name: set(levels) for name, levels in options.only}
     full = expand(loaded.study, quick=options.quick)
     for name, levels in only.items():

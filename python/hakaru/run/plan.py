@@ -76,14 +76,17 @@ def cost_of(expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
     return kind.of(study).cost(expanded, point, lab_of(study, lab))
 
 
-def estimate(expanded: Expanded, lab: LabPlan | None, impossible: Collection[str] = ()) -> Estimate:
+def estimate(
+    expanded: Expanded, lab: LabPlan | None, impossible: Collection[str] = (), done: Collection[str] = ()
+) -> Estimate:
     """Upper bounds for memory and disk, and the expected time. `lab` is None for a site.
     `impossible`: points that this machine cannot measure, which take no time, memory or disk.
+    `done`: finished repetitions, which take no time or disk.
     """
     measure = expanded.measure
     hosts = len(lab.loading_names) if lab else 1
     by_point = {point.id: cost_of(expanded, point, lab) for point in expanded.points}
-    points = [turn.point for turn in schedule_of(expanded).left(()) if turn.point.id not in impossible]
+    points = [turn.point for turn in schedule_of(expanded).left(done) if turn.point.id not in impossible]
     studies = [expanded.at(point) for point in points]
     costs = [by_point[point.id] for point in points]
     seconds = sum(cost.seconds for cost in costs) + len(costs) * REPETITION_S + REPORT_S

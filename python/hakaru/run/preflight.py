@@ -26,15 +26,22 @@ from hakaru.units import format_size
 FILES_BESIDE = 256
 
 
-def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path, impossible: Collection[str] = ()) -> None:
+def check_machine(
+    expanded: Expanded,
+    lab: LabPlan | None,
+    folder: Path,
+    impossible: Collection[str] = (),
+    done: Collection[str] = (),
+) -> None:
     """Check engine, programs, folder, disk, memory and open files. `impossible`: points that this
-    machine cannot measure, which need nothing. Raises EnvironmentError_.
+    machine cannot measure; `done`: repetitions of a resumed run. Both need nothing. Raises
+    EnvironmentError_.
     """
     find_engine()
     part = kind.of(expanded.study)
     if lab is not None and any(part.file_servers(expanded, turn, lab) for turn in expanded.repetitions):
         check_programs()
-    needed = estimate(expanded, lab, impossible)
+    needed = estimate(expanded, lab, impossible, done)
     _check_folder(folder, needed.disk_bytes, "--out or HAKARU_RUNS")
     files = part.files_folder()
     if files is not None and needed.files_bytes:

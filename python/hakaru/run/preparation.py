@@ -77,7 +77,8 @@ def prepare(
     )
     if resumed is not None and run is not None:
         _check_same(resumed, run, prepared)
-    check_machine(expanded, prepared.lab, prepared.folder, prepared.impossible)
+    done = RunReader(resumed).done() if resumed is not None else set()
+    check_machine(expanded, prepared.lab, prepared.folder, prepared.impossible, done)
     if site is not None:
         check_hosts(site)
     return prepared

@@ -8,6 +8,7 @@ events once, for all their readers: stdout with `--json`, and the socket of the 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -72,7 +73,7 @@ class Terminal:
 
     def __init__(self, stream: IO[str]) -> None:
         console = Console(file=stream)
-        columns = (BarColumn(24), TextColumn("{task.description}"))
+        columns = (BarColumn(24), TextColumn("{task.description}", markup=False))
         self._progress = Progress(*columns, console=console, transient=True)
         self._task: TaskID = self._progress.add_task("", total=None)
         self._place = ""
@@ -117,7 +118,11 @@ class Lines:
         self._stream = stream
 
     def _print(self, text: str) -> None:
-        print(shown(text), file=self._stream, flush=True)
+        try:
+            print(shown(text), file=self._stream, flush=True)
+        except OSError:
+            # The reader of the lines has ended, or the disk is full. The run continues.
+            self._stream = io.StringIO()
 
     def opened(self, directory: Path) -> None:
         """Do nothing."""

@@ -163,10 +163,8 @@ class Run:
             writer = RunWriter.reopen(prepared.resumed)
             reader = RunReader(writer.directory)
             self._meta = reader.read("run.json") | {"status": "running", "error": None, "hint": None, "ended": None}
-            for record in reader.repetitions():
-                # A repetition that failed is tried again; the new record replaces this one.
-                if record["status"] == "done":
-                    self._done.add(f"{record['point']}-{record['repetition']}")
+            # A repetition that failed is tried again; the new record replaces this one.
+            self._done = reader.done()
         else:
             now = dt.datetime.now(dt.UTC)
             writer = RunWriter.create(prepared.folder, study.id, now)

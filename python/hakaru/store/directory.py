@@ -236,7 +236,7 @@ class RunWriter:
         """
         stem = f"{repetition['point']}-{repetition['repetition']}"
         # An attempt that was killed while it was written may have left captures and series.
-        self._forget(stem)
+        self.forget(stem)
         samples.write(self.directory / "samples" / f"{stem}.parquet")
         histograms.write(self.directory / "histograms" / f"{stem}.parquet")
         if captures:
@@ -248,8 +248,8 @@ class RunWriter:
                 file.unlink(missing_ok=True)
         write_json(self.directory / "repetitions" / f"{stem}.json", repetition)
 
-    def _forget(self, stem: str) -> None:
-        """Remove the files of a repetition, its JSON first."""
+    def forget(self, stem: str) -> None:
+        """Remove the files of a repetition, its JSON first. `stem`: point and number, `p01-2`."""
         try:
             (self.directory / "repetitions" / f"{stem}.json").unlink(missing_ok=True)
             for kind in ("samples", "histograms", "tcp"):
@@ -304,6 +304,10 @@ class RunReader:
         files = sorted((self.directory / "repetitions").glob("*.json"))
         records = [self.read(str(f.relative_to(self.directory))) for f in files]
         return sorted(records, key=lambda record: int(record["order"]))
+
+    def done(self) -> set[str]:
+        """Names of the repetitions that were measured, such as `p01-2`. Others failed."""
+        return {f"{each['point']}-{each['repetition']}" for each in self.repetitions() if each["status"] == "done"}
 
     def samples(self, point: str, repetition: int) -> pa.Table:
         """Samples of one repetition."""
