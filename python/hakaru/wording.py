@@ -78,13 +78,13 @@ def read_catalogue(path: Path, language: str) -> dict[str, tuple[str, ...]]:
 
 
 def say(language: str, message: str, values: Mapping[str, Any] | None = None) -> str:
-    """The message in `language`. Numbers among `values` are formatted with `number`; `count`
-    selects the plural form.
+    """The message in `language`. Numbers among `values` are formatted with `number`, unknown ones
+    (None) as `–`; `count` selects the plural form.
     """
     forms = catalogue(language)[message]
     arguments = dict(values or {})
     form = forms[0] if len(forms) == 1 or arguments.get("count") == 1 else forms[1]
-    shown = {k: number(v, language) if isinstance(v, (int, float)) else v for k, v in arguments.items()}
+    shown = {k: number(v, language) if v is None or isinstance(v, (int, float)) else v for k, v in arguments.items()}
     return form.format_map(shown) if language == "en" else fill(form, shown)
 
 

@@ -119,6 +119,9 @@ class Copy:
     backup_cpu: float = 0.2
     unaccounted: int = 0
     lost: int = 0
+    """Packets that an interface of the fabric lost outside its model, evenly over the time."""
+    lost_until: int | None = None
+    """Second until which they were lost; None: the end."""
     old_kernel: bool = False
     """Whether TCP_INFO lacks the count of timeouts."""
     array_bytes_more: int = 0
@@ -186,7 +189,7 @@ def fabric_at(copy: Copy, factors: Mapping[str, Any], second: int) -> dict[str, 
         for link, direction in (*CHANNELS, *RETURN_CHANNELS)
     }
     counters["interface/vtl"] = {
-        "lost_overrun": copy.lost * second / copy.seconds,
+        "lost_overrun": copy.lost * min(1.0, second / (copy.lost_until or copy.seconds)),
         "lost_unknown": 0,
         "lost_refused": 0,
     }

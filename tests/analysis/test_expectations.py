@@ -111,6 +111,19 @@ def test_peak_at_another_level_is_left_open_if_intervals_overlap(
     expect = {"kind": "peak", "metric": "iops", "over": "vms", "low": low, "high": high}
     (outcome,) = spread(tmp_path, expect)["expectations"]
     assert outcome["held"] is met
+    assert "4 VMs" in outcome["found"] and ("too uncertain" in outcome["found"]) is (met is None)
+
+
+def test_level_below_a_peak_that_may_be_0_is_left_open(tmp_path: Path) -> None:
+    """4 VMs give -541 to 4541 with their interval, so 8 VMs may be at any distance below."""
+    totals = {4: (1800, 2200), 8: (1600, 1700)}
+    points = [
+        Pt({"pattern": "random", "vms": n}, [Rep(reads=(t,) * 8, writes=(0,) * 8, vms=1) for t in each])
+        for n, each in totals.items()
+    ]
+    expect = {"kind": "below_peak", "metric": "iops", "over": "vms", "at": 8, "low_percent": 20, "high_percent": 40}
+    (outcome,) = summarise(write_run(tmp_path, points, expect=[expect]))["expectations"]
+    assert outcome["held"] is None
 
 
 @pytest.mark.parametrize(("percent", "met"), [(10, True), (5, None), (1, None)])
@@ -212,6 +225,18 @@ def test_bound_that_the_interval_reaches_is_left_open(tmp_path: Path) -> None:
     ]
     assert outcome["held"] is None
     assert "too uncertain" in outcome["found"]
+
+
+def test_point_that_certainly_breaches_a_bound_decides_beside_an_uncertain_one(tmp_path: Path) -> None:
+    totals = {1: (500, 900, 1300), 4: (990, 991, 992)}
+    points = [
+        Pt({"pattern": "random", "vms": n}, [Rep(reads=(t,) * 8, writes=(0,) * 8, vms=1) for t in each])
+        for n, each in totals.items()
+    ]
+    expect = {"kind": "bound", "metric": "iops", "at_least": 1010}
+    (outcome,) = summarise(write_run(tmp_path, points, expect=[expect]))["expectations"]
+    assert outcome["held"] is False
+    assert "991 at random, 4 VMs" in outcome["found"]
 
 
 def test_expectation_can_select_points_without_a_factor(tmp_path: Path) -> None:

@@ -38,12 +38,17 @@ def machine(counters: Counters, window: tuple[int, int], use: dict[str, Use]) ->
     busy = {resource: used.percent for resource, used in use.items() if is_machine(resource)}
     worst = max(busy, key=lambda resource: busy[resource], default=None)
     if worst is not None and busy[worst] > limit_of(worst):
-        host = worst.removeprefix(MACHINE).removeprefix("/")
-        percent = {"percent": busy[worst]}
-        yield Caveat("load_host_saturated", {"host": host} | percent) if host else Caveat("machine_saturated", percent)
+        yield saturated(worst, busy[worst])
     stolen = max((stolen_percent(counters, window, node) for node in machines_of(counters)), default=0.0)
     if stolen > STOLEN_MAX_PERCENT:
         yield Caveat("host_stolen", {"percent": stolen})
+
+
+def saturated(resource: str, percent: float) -> Caveat:
+    """The caveat of a machine whose CPUs were at their limit: this one, or a load host."""
+    host = resource.removeprefix(MACHINE).removeprefix("/")
+    values = {"percent": percent}
+    return Caveat("load_host_saturated", {"host": host} | values) if host else Caveat("machine_saturated", values)
 
 
 def sampled(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:

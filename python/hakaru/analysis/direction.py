@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-NEITHER = {"tester_frames_per_s", "baseline_gbit_per_s"}
-"""Rates of the test setup, not of the system under test. Bounds are computed, not measured."""
+NEITHER = {
+    *("tester_frames_per_s", "baseline_gbit_per_s"),
+    *("lost_percent", "lu_read_mb_per_s", "lu_write_mb_per_s", "pool_mb_per_s"),
+}
+"""Rates of the test setup, not of the system under test; the share of the lost frames that a place
+lost; data that a load causes below a file server or in a pool. Bounds are computed, not measured.
+"""
 LOWER = {
     "latency",
     "ms",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import merge, percentiles_ms
 from hakaru.analysis.rules.limits import LATE_MAX_US, fell_behind
 from hakaru.analysis.run_data import Repetition
@@ -40,6 +39,7 @@ def lateness_us(repetition: Repetition) -> float | None:
     return percentiles_ms(merge(histograms), [99.0])[0] * 1e3 if histograms else None
 
 
-def lost_outside(counters: Counters) -> float:
-    """Packets that the fabric lost outside its model, up to the last sample."""
-    return sum(counters.last_total(engine="fabric", entity="interface/", name=n) or 0.0 for n in LOST)
+def lost_outside(repetition: Repetition) -> float:
+    """Packets that the fabric lost outside its model in the measuring phase."""
+    selected = (repetition.counters.select(engine="fabric", entity="interface/", name=name) for name in LOST)
+    return sum(series.grown(*repetition.window) for each in selected for _, series in each)

@@ -53,11 +53,12 @@ def expected(language: str, loaded: Loaded) -> list[str]:
 def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str]) -> str:
     """The measured result as a sentence, or that the expectation could not be judged."""
     row = outcome.evidence.get("row")
-    numbers = {"below_percent", "of_value", "point", "worst_percent"} & outcome.evidence.keys()
+    numbers = {"below_percent", "level", "of_value", "point", "worst_percent"} & outcome.evidence.keys()
     is_row_measured = row is not None and row["error_percent"] is not None
     judged = numbers or outcome.evidence.get("found") or is_row_measured
     if outcome.held is None and not judged:
-        return say(language, "expect.not_judged")
+        reasons = row["not_judged"] if row is not None else outcome.evidence.get("not_judged")
+        return str(reasons[language]) if reasons else say(language, "expect.not_judged")
     values = dict(outcome.evidence)
     over = str(outcome.expect.get("over") or outcome.over)
     if row is not None:

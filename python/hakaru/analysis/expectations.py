@@ -74,11 +74,10 @@ def _peak(expect: dict[str, Any], results: Results) -> Outcome:
     if sweep is None or peak is None:
         return Outcome(expect, None, "expect.peak", evidence)
     inside = [p for p in sweep.measured(metric) if expect["low"] <= sweep.level(p) <= expect["high"]]
-    level = sweep.level(peak)
-    evidence |= {"level": level, "value": peak.mean(metric)}
     # A single level is always the peak, so the result means nothing.
     if not inside or len(sweep.measured(metric)) < 2:
         return Outcome(expect, None, "expect.peak", evidence)
+    evidence |= {"level": sweep.level(peak), "value": peak.mean(metric)}
     held: bool | None = peak in inside
     least = _ends(peak.metrics[metric])[0]
     if not held and any(_ends(p.metrics[metric])[1] >= least for p in inside):
@@ -101,9 +100,12 @@ def _reference(expect: dict[str, Any], results: Results) -> Outcome:
         evidence |= {"row": scorecard.row_json(row)} if row is not None else {}
         return Outcome(expect, _within(row, percent) if row is not None else None, "expect.row", evidence)
     rows = [r for r in results.compared.rows if r.table == expect["table"] and r.metric == expect["metric"]]
-    rows = [row for row in rows if row.error_percent is not None and selects(where, row.levels)]
+    selected = [row for row in rows if selects(where, row.levels)]
+    rows = [row for row in selected if row.error_percent is not None]
     evidence = {"percent": percent, "metric": expect["metric"], "levels": len(rows)}
     if not rows:
+        reasons = next((row.not_judged for row in selected if row.not_judged), None)
+        evidence |= {"not_judged": reasons} if reasons else {}
         return Outcome(expect, None, "expect.reference", evidence)
     worst = max(rows, key=lambda row: abs(row.error_percent or 0.0))
     evidence |= {"worst_percent": worst.error_percent or 0.0, "level": worst.level}
@@ -148,12 +150,13 @@ def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
 
 def _below_at(peak: Point, point: Point, metric: str) -> tuple[float, float]:
     """Return the least and the greatest distance of a point below the peak that the intervals
-    allow, in percent; without intervals, the distance of the means.
+    allow, in percent; without intervals, the distance of the means. A peak that may be 0 allows any
+    distance.
     """
     high, low = peak.metrics[metric], point.metrics[metric]
 
     def below(at_peak: float | None, at_point: float | None) -> float:
-        return 100 * (1 - (at_point or 0.0) / at_peak) if at_peak and at_peak > 0 else 100.0
+        return 100 * (1 - (at_point or 0.0) / at_peak) if at_peak and at_peak > 0 else -math.inf
 
     if None in (high.low, high.high, low.low, low.high):
         return below(high.mean, low.mean), below(high.mean, low.mean)
@@ -193,20 +196,21 @@ def _verdicts(where: dict[str, Any], results: Results) -> list[Verdict]:
 
 
 def _bound(expect: dict[str, Any], results: Results) -> Outcome:
-    """Judge the point that is farthest beyond the bounds. If its interval reaches inside, the
-    outcome is open.
+    """Judge every point. The outcome is open if the interval of one reaches inside, and no other is
+    entirely outside. The evidence has the farthest of the points that decide.
     """
     metric, least, most = expect["metric"], expect.get("at_least"), expect.get("at_most")
     evidence: dict[str, Any] = {"metric": metric, "at_least": least, "at_most": most}
     measured = [p for p in results.at(expect.get("where") or {}) if p.mean(metric) is not None]
     if not measured:
         return Outcome(expect, None, "expect.bound", evidence)
-    worst = max(measured, key=lambda p: _beyond(p.mean(metric) or 0.0, least, most))
-    estimate = worst.metrics[metric]
-    evidence |= {"value": estimate.mean, "point": dict(worst.factors)}
-    value = estimate.mean or 0.0
-    low, high = (value, value) if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
-    return Outcome(expect, _inside(value, low, high, least, most), "expect.bound", evidence)
+    judged = [(_inside(p.mean(metric) or 0.0, *_ends(p.metrics[metric]), least, most), p) for p in measured]
+    outcomes = {held for held, _ in judged}
+    decided = False if False in outcomes else None if None in outcomes else True
+    deciding = [p for held, p in judged if held is decided]
+    worst = max(deciding, key=lambda p: _beyond(p.mean(metric) or 0.0, least, most))
+    evidence |= {"value": worst.mean(metric), "point": dict(worst.factors)}
+    return Outcome(expect, decided, "expect.bound", evidence)
 
 
 def _ratio(expect: dict[str, Any], results: Results) -> Outcome:

@@ -55,7 +55,7 @@ class Gathered:
         self.caveats += checks.sampled(repetition.counters, repetition.window)
         self._gauges.append(rule_book.of_repetition(repetition.counters, repetition.window))
         self._latencies.add(latencies)
-        self._lost.append(emulated.lost_outside(repetition.counters))
+        self._lost.append(emulated.lost_outside(repetition))
         late_us = emulated.lateness_us(repetition)
         self._late += [] if late_us is None else [late_us]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import (
+    checks,
     expectation_words,
     expectations,
     findings,
@@ -120,26 +121,26 @@ def findings_of(compared: reference.Compared, several: bool) -> list[findings.Fi
     return [findings.of_comparison(c, several) for c in chief]
 
 
-SATURATED = {
-    "generator_cpu": "generator_saturated",
-    "machine_cpu": "machine_saturated",
-    "fabric": "fabric_saturated",
-}
-"""Verdict → caveat of the points at which its resource was at its limit."""
+SATURATED = {"generator_cpu": "generator_saturated", "fabric": "fabric_saturated"}
+"""Verdict → caveat of the points at which its resource was at its limit, beside those of machines
+(`checks.saturated`).
+"""
 
 
 def mark_test_setup_limited(sweep: Sweep, verdict: SweepVerdict) -> None:
     """If the test setup is the bottleneck of the sweep, add a caveat to every point at which it was
     at its limit, if there is one for this verdict.
     """
-    name = SATURATED.get(verdict.limiter)
-    if name is None or verdict.resource is None:
+    resource, name = verdict.resource, SATURATED.get(verdict.limiter)
+    if resource is None or (name is None and verdict.limiter != "machine_cpu"):
         return
     for point in sweep.points:
-        percent = point.percent(verdict.resource)
-        marked = any(c.name == name for c in point.caveats)
-        if percent is not None and percent >= limit_of(verdict.resource) and not marked:
-            point.caveats.append(Caveat(name, {"percent": percent}))
+        percent = point.percent(resource)
+        if percent is None or percent < limit_of(resource):
+            continue
+        caveat = Caveat(name, {"percent": percent}) if name is not None else checks.saturated(resource, percent)
+        if (caveat.name, caveat.values.get("host")) not in {(c.name, c.values.get("host")) for c in point.caveats}:
+            point.caveats.append(caveat)
 
 
 def _study(study: Study) -> dict[str, Any]:

@@ -24,18 +24,28 @@ def print_comparison(compared: Compared, language: str, *, all_rows: bool) -> No
     names = {"before": compared.before["run"], "after": compared.after["run"]}
     print_paragraph(console, say(language, "compare.title", names))
     _print_conditions(compared, language)
-    for side in ("before", "after"):
-        only: Sequence[Mapping[str, Any]] = getattr(compared, f"only_{side}")
-        if only:
-            points = "; ".join(_factors(factors) for factors in only)
-            values = {"run": names[side], "count": len(only), "points": points}
-            print_paragraph(console, say(language, "compare.only", values))
+    for text in of_one_run(compared, language):
+        print_paragraph(console, text)
     shown = [row for row in compared.rows if all_rows or row.is_chief or row.verdict in CHANGED]
     columns = ("point", "metric", "before", "after", "difference", "p", "n", "verdict")
     varied = varied_factors(compared.rows)
     print_rows([say(language, f"compare.{name}") for name in columns], [cells(row, language, varied) for row in shown])
     for text in notes(compared, shown, language):
         print_paragraph(console, text)
+
+
+def of_one_run(compared: Compared, language: str) -> list[str]:
+    """Sentences about the points that only one of the runs has."""
+    sides = ((compared.before["run"], compared.only_before), (compared.after["run"], compared.only_after))
+    return [
+        say(
+            language,
+            "compare.only",
+            {"run": run, "count": len(only), "points": "; ".join(_factors(factors) for factors in only)},
+        )
+        for run, only in sides
+        if only
+    ]
 
 
 def _print_conditions(compared: Compared, language: str) -> None:

@@ -45,7 +45,7 @@ def overlays(compared: Sequence[Compared], language: str, metrics: Sequence[str]
                 shown = [p for _, points in runs for p in points if _others(p, over) == others and _has(p, metric)]
                 unit = sentences.unit(shown[0]["metrics"][metric]["unit"]).strip()
                 words = sentences.metric(language, metric)
-                axis = f"{words} [{unit}]" if unit and unit not in words else words
+                axis = f"{words} [{unit}]" if unit and f"({unit})" not in words else words
                 axes = _axes(axis, over, curves, language)
                 found.append(_figure(metric, words, others, axes, curves, note(shown, language, metric), language))
     return found

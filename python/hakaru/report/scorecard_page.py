@@ -139,7 +139,7 @@ def _is_incomplete(card: Card) -> bool:
 
 def _overview(cards: Sequence[Card]) -> Iterator[str]:
     yield "\n## Overview"
-    yield "| study | numbers | calibrated | predicted | of these measured | by definition | median | worst |"
+    yield "| study | numbers | calibrated | predicted | of these compared | by definition | median | worst |"
     yield "|---|---|---|---|---|---|---|---|"
     for card in cards:
         yield _line(_overview_cells(card.study.id, card.scorecard["rows"]))

@@ -49,6 +49,7 @@ def compared(before: Path, after: Path, language: str, *, all_rows: bool) -> dic
         "same_conditions": "" if conditions else say(language, "compare.same_conditions"),
         "condition_columns": [say(language, f"compare.{name}") for name in ("condition", "before", "after")],
         "conditions": conditions,
+        "of_one_run": words.of_one_run(found, language),
         "columns": [say(language, f"compare.{name}") for name in COLUMNS],
         "rows": [{"verdict": row.verdict, "cells": words.cells(row, language, varied)} for row in shown],
         # The page has a link that shows the other rows.

@@ -47,7 +47,8 @@ def _point(random: np.random.Generator, vms: int, repetitions: int, slower: floa
 
 def point(factors: Mapping[str, Any], values: Mapping[str, Sequence[float]], *, valid: bool = True) -> dict[str, Any]:
     """One point of a summary."""
-    units = {"timeouts": "timeouts"}
+    units = {"timeouts": "timeouts", "packet_errors": "packets", "path_losses": "losses", "path_switches": "switches"}
+    units |= {"commands_repeated": "commands", "reordered_frames": "frames", "outstanding_mean": "requests"}
     metrics = {
         name: {"mean": float(np.mean(each)), "low": None, "high": None, "n": len(each), "unit": units.get(name, "")}
         for name, each in values.items()

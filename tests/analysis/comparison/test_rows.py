@@ -94,6 +94,9 @@ def test_direction_follows_from_the_words_of_a_name() -> None:
     assert {better(name) for name in lower} == {"lower"}
     assert {better(name) for name in ("achieved_percent", "files_per_s/fs-1", "jain_index")} == {"higher"}
     assert {better(name) for name in ("link_down_gap_percent", "cpu_percent", "tester_frames_per_s")} == {None}
+    # The share of a place in the losses, and data that reach the layers below a load.
+    below = ("lost_percent/device", "lu_read_mb_per_s", "lu_write_mb_per_s", "pool_mb_per_s")
+    assert {better(name) for name in below} == {None}
 
 
 def test_worse_and_better_follow_the_direction_of_the_metric() -> None:
@@ -142,6 +145,12 @@ def test_few_rare_events_prove_nothing() -> None:
     assert row.verdict == "undecided"
     (row,) = compared([point({}, {"timeouts": [0.0, 0, 0]})], [point({}, {"timeouts": [14.0, 16, 15]})])
     assert row.verdict == "worse"
+    for name in ("packet_errors", "path_losses", "path_switches", "commands_repeated", "reordered_frames"):
+        (row,) = compared([point({}, {name: [0.0, 0, 0]})], [point({}, {name: [1.0, 1, 1]})])
+        assert row.verdict == "undecided", name
+    # A mean over time is no count.
+    (row,) = compared(*([point({}, {"outstanding_mean": values})] for values in ([8.0, 8.01, 8], [4.0, 4.01, 4])))
+    assert row.verdict == "differs"
 
 
 def test_a_metric_that_is_always_zero_is_the_same() -> None:

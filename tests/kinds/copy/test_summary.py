@@ -72,6 +72,12 @@ def test_rates_follow_from_the_copied_bytes(tmp_path: Path) -> None:
     assert mean(point, "last_done_s") == 10
 
 
+def test_packets_lost_in_the_warm_up_do_not_make_the_network_the_bottleneck(tmp_path: Path) -> None:
+    before = single_point(tmp_path / "before", Copy(warmup=4, lost=8, lost_until=4, machine_cpu=0.2))
+    during = single_point(tmp_path / "during", Copy(warmup=4, lost=8, machine_cpu=0.2))
+    assert (before["limiter"] == "fabric", during["limiter"]) == (False, "fabric")
+
+
 def test_timeout_wait_is_the_timers_plus_the_recovery_after_them(tmp_path: Path) -> None:
     point = single_point(tmp_path, Copy(seconds=8, timeouts=40, recovering_s=1.6, dropped=100, retransmitted=100))
     assert mean(point, "timeouts") == 40

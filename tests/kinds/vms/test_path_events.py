@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.kinds.vms import path_event_report
 from hakaru.kinds.vms.analysis import checks, path_events
+from hakaru.kinds.vms.analysis.failover import of_repetition as counts_of
 from hakaru.kinds.vms.analysis.path_events import EventResult, PathLoad
 from hakaru.kinds.vms.events import NAMES, timers_of, tolerance_ms
 from hakaru.kinds.vms.multipath import Multipath
@@ -28,7 +30,7 @@ from hakaru.report.charts import NARROW, WIDE, numbers_of
 from hakaru.run.events import ArrayChange, LinkChange
 from hakaru.store import Samples
 from hakaru.study import expand
-from hakaru.wording import LANGUAGES
+from hakaru.wording import LANGUAGES, say
 
 from tests.kinds.vms.test_multipath import STUDY, loaded
 
@@ -216,6 +218,27 @@ def test_times_that_timers_do_not_explain_are_marked() -> None:
     (caveat,) = path_events.caveats_of(path_events.of_repetition(repetition(CUT | gap(1.9e9), TIMELINE), LOAD))
     times_ms = {"gap_ms": 1900, "failover_ms": 1500, "timers_ms": 1500}
     assert caveat.values == {"event": "link_down", "object": "array.0"} | times_ms
+
+
+def test_time_to_fail_over_that_is_not_known_is_no_time_of_0() -> None:
+    late = CUT | {"gap_ns_now": [*CUT["gap_ns_now"][:-1], 4e8]}
+    (caveat,) = path_events.caveats_of(path_events.of_repetition(repetition(late, TIMELINE), LOAD))
+    assert caveat.values["event"] == "port_standby" and caveat.values["failover_ms"] is None
+    assert "moved after – ms" in say("en", "caveat.gap_unexplained", caveat.values)
+
+
+def test_counters_that_only_the_last_sample_has_are_not_0() -> None:
+    whole = repetition(CUT, TIMELINE)
+    samples = Samples()
+    for at in range(8):
+        samples.add("host-1", "initiator", START + at * SECOND // 2, {"vms": {"reads": 1.0}})
+    last = {name: float(values[-1]) for name, values in CUT.items()}
+    samples.add("host-1", "initiator", START + 4 * SECOND, {"paths/a": last, "vms": {"reads": 1.0}})
+    run = replace(whole, counters=Counters.of_table(samples.table()))
+    (cut, *_) = path_events.of_repetition(run, LOAD)
+    assert math.isnan(cut.losses) and math.isnan(cut.commands_repeated) and cut.explained is None
+    metrics = counts_of(run, 1500.0)
+    assert all(math.isnan(metrics[name]) for name in ("path_losses", "path_switches", "commands_repeated"))
 
 
 def test_shorter_gap_is_expected_where_other_paths_go_on_serving() -> None:

@@ -38,7 +38,12 @@ CHIEF = (
 SIGNIFICANCE = 0.05
 SAME_WITHIN_PERCENT = 2.0
 """Default: smaller differences between two runs are common even if nothing was changed."""
-COUNT_UNITS = ("timeouts", "frames", "pauses", "jobs", "requests")
+COUNT_UNITS = (
+    *("timeouts", "frames", "packets", "pauses", "jobs"),
+    *("requests", "commands", "losses", "switches"),
+)
+NO_COUNTS = ("outstanding_mean", "packets_per_io")
+"""Metrics in one of these units that are means."""
 FEW = 20
 """Mean below which the spread of a count cannot be seen in a few repetitions."""
 
@@ -192,7 +197,8 @@ def _row(pair: tuple[Json, Json], name: str, better: Better | None) -> Row | Non
         return replace(row, reason="invalid")
     if min(row.n) < 2:
         return replace(row, reason="few_repetitions")
-    few = unit in COUNT_UNITS and min(sum(before) / len(before), sum(after) / len(after)) < FEW
+    is_count = unit in COUNT_UNITS and name not in NO_COUNTS
+    few = is_count and min(sum(before) / len(before), sum(after) / len(after)) < FEW
     sides = [_sample_mean(point, name) for point in pair]
     ratio = None if few else difference.of_ratio(*sides)
     if ratio is not None:

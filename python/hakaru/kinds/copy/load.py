@@ -117,7 +117,7 @@ class CopyLoad(Load):
     warmup: Duration = Field(
         default=0,
         le=86_400 * SECOND_NS,
-        description="start of the copy that does not count; it ends earlier when half of the first job's time is over",
+        description="start of the copy that does not count; at most half of the time until the first host is done",
     )
 
     def images_on(self, end: CopyEnd) -> dict[int, int]:

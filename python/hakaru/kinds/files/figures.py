@@ -86,11 +86,12 @@ def _rates(points: list[Json], language: str) -> Figure:
 
 def _time(points: list[Json], language: str) -> Figure:
     """Shares of the operations, and the rest: the tools' own work."""
-    known = [name for name in names.SHARED if names.share(name) in points[0]["metrics"]]
+    known = [name for name in names.SHARED if any(names.share(name) in point["metrics"] for point in points)]
     parts = [say(language, f"operation.{name}") for name in (*known, "own")]
     rows = []
     for point in points:
-        shares = [point["metrics"][names.share(name)]["mean"] for name in known]
+        # A point whose load lacks an operation spends no time on it.
+        shares = [point["metrics"].get(names.share(name), {"mean": 0.0})["mean"] for name in known]
         rest = None if None in shares else max(0.0, 100.0 - sum(shares))
         rows.append(Stack(label(point, language), [*shares, rest]))
     axis = say(language, "axis.time_share")

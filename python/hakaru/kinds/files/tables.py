@@ -73,13 +73,13 @@ def _rates(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
 
 
 def _times(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
-    timed = [name for name in (*names.SHARED, *names.WHOLE) if names.latency(name, "p50") in points[0]["metrics"]]
+    every = (*names.SHARED, *names.WHOLE)
+    timed = [name for name in every if any(names.latency(name, "p50") in point["metrics"] for point in points)]
     columns = [Column(say(language, f"operation.{name}")) for name in timed]
 
     def cells(point: Json) -> list[Cell | str]:
-        metrics = point["metrics"]
         median, tail = (
-            [number(metrics[names.latency(name, percentile)]["mean"], language) for name in timed]
+            [number(_mean(point, names.latency(name, percentile)), language) for name in timed]
             for percentile in ("p50", "p99")
         )
         return [Cell(first, second, bold=True) for first, second in zip(median, tail, strict=True)]

@@ -49,8 +49,8 @@ COMMON = {
     "trials": "1",
     "search_s": "s",
     **{lost_at(place): "percent" for place in LOSS_PLACES},
-    "reordered_frames": "1",
-    "duplicated_frames": "1",
+    "reordered_frames": "frames",
+    "duplicated_frames": "frames",
     "machine_percent": "percent",
     "busiest_cpu_percent": "percent",
 }
@@ -75,4 +75,4 @@ def metrics_of(load: PacketsLoad) -> dict[str, str]:
     """Metrics of a study's points → unit."""
     goals = {goal_rate(place): "1/s" for place in range(1, len(load.search.goals) + 1)}
     shares = load.latency.percent if load.latency else ()
-    return COMMON | goals | {latency(share, name): "us" for share in shares for name in PERCENTILES}
+    return COMMON | goals | {latency(share, name): "µs" for share in shares for name in PERCENTILES}

@@ -23,8 +23,8 @@ STREAMS = "load.streams"
 def collapsed(point: CopyPoint) -> bool:
     """Whether a point lies in the region of collapse."""
     used, dropped = point.mean("path_percent"), point.mean("dropped_frames")
-    # Without a fabric, drops are not counted, and the share alone decides.
-    return used is not None and used < COLLAPSE_PERCENT and dropped != 0.0
+    # Without a fabric, drops are not counted, so no collapse is known.
+    return used is not None and used < COLLAPSE_PERCENT and bool(dropped)
 
 
 @dataclass(frozen=True)

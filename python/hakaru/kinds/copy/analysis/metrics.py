@@ -62,14 +62,14 @@ def _values(repetition: Repetition) -> list[dict[str, float]]:
 
 
 def jobs(repetition: Repetition, *, warms_up: bool) -> dict[str, tuple[float, float]]:
-    """Job → bytes copied, seconds taken, both after the warm-up. A job that was cut off reports no
-    time and gets the measured time.
+    """Job → bytes copied, seconds taken, both after the warm-up; 0 seconds if it was done before
+    the warm-up ended. A job that was cut off reports no time and gets the measured time.
     """
     copied = _whole_jobs(repetition)
     if warms_up and copied:
         warmup_s = warmup_taken_s(repetition)
         for job, (octets, seconds) in copied.items():
-            copied[job] = (octets - _read_before(repetition, job), seconds - warmup_s)
+            copied[job] = (octets - _read_before(repetition, job), max(0.0, seconds - warmup_s))
     return dict(sorted(copied.items()))
 
 
@@ -125,7 +125,8 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
         "cpu_wait_percent": _cpu_wait(repetition),
         "errors": _or_nan(grown_total(repetition, engine="backup", entity="backups", name="errors")),
     }
-    metrics |= _fairness([*rates.values()])
+    # Jobs that were done in the warm-up have no rate.
+    metrics |= _fairness([*rates.values()] if len(rates) == len(copied) else [])
     metrics |= _waiting(repetition, setup, sum(s for _, s in copied.values()))
     for name, histogram in (("read", latencies.read), ("write", latencies.write)):
         percentiles = percentiles_ms(histogram, PERCENTILES.values())

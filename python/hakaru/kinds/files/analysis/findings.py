@@ -53,7 +53,7 @@ def _servers(point: FilesPoint, several: bool) -> Finding:
             "files": point.mean(names.RATE),
             "fast": fast,
             "slow": slow,
-            "ratio": fairness["server_fastest_to_slowest"],
+            "ratio": rates[fast] / rates[slow] if rates[slow] > 0 else None,
             "jain": fairness["server_jain_index"],
         }
         own = say(language, "files.servers" if len(rates) > 1 else "files.servers.one", values)

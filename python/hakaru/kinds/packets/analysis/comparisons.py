@@ -76,7 +76,7 @@ def of_run(points: Sequence[PacketsPoint]) -> list[Finding]:
     """One finding per factor and set of points that differ only in it, in the study's order. Those
     about means over frame sizes come first.
     """
-    measured = [point for point in points if point.mean(names.RATE)]
+    measured = [point for point in points if point.valid and point.mean(names.RATE)]
     over_sizes = [group for factor in (*FACTORS, DIRECTION) for group in _over_sizes(measured, factor)]
     single = [group for factor in FACTORS for group in _single(measured, factor)]
     return [_finding(group) for group in (*over_sizes, *single)]

@@ -26,15 +26,17 @@ def of_repetition(repetition: Repetition, timers_ms: float | None) -> dict[str, 
 
     The counts are those of the measuring phase, in the samples around it. The gap is the longest of
     any VM up to the end of the phase, as seen by the VM's host. Counts that the initiator does not
-    report, as the kernel's, are NaN.
+    report, as the kernel's, or only at the end, are NaN.
     """
     if timers_ms is None:
         return {}
     counters, (start_ns, end_ns) = repetition.counters, repetition.window
 
     def grown(name: str) -> float:
-        selected = [*counters.select(engine="initiator", entity=ENTITIES, name=name)]
-        return sum(series.grown(start_ns, end_ns) for _, series in selected) if selected else float("nan")
+        selected = [series for _, series in counters.select(engine="initiator", entity=ENTITIES, name=name)]
+        # Of many VMs, only the last sample has counters of each one's paths.
+        is_known = bool(selected) and all(len(series.at_ns) > 1 for series in selected)
+        return sum(series.grown(start_ns, end_ns) for series in selected) if is_known else float("nan")
 
     gaps = counters.select(engine="initiator", entity=ENTITIES, name="longest_gap_ns_now")
     losses = grown("path_losses")

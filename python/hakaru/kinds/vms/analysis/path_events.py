@@ -97,10 +97,13 @@ def _result(repetition: Repetition, load: PathLoad, index: int, transition_ns: i
 
     def parts(counter: str, entity: str = ENTITIES) -> list[_Part]:
         selected = counters.select(engine="initiator", entity=entity, name=counter)
-        return [_Part.of(series, begin, end, is_last=is_last) for _, series in selected]
+        # Of many VMs, only the last sample has counters of each one's paths.
+        several = [series for _, series in selected if len(series.at_ns) > 1]
+        return [_Part.of(series, begin, end, is_last=is_last) for series in several]
 
     def grown(counter: str, entity: str = ENTITIES) -> float:
-        return float(sum(part.growth for part in parts(counter, entity)))
+        found = parts(counter, entity)
+        return float(sum(part.growth for part in found)) if found else NAN
 
     is_failure = name in RETURNS
     timers = timers_of(name, load.multipath, transition_ns)
@@ -213,7 +216,7 @@ def caveats_of(results: Sequence[EventResult]) -> Iterator[Caveat]:
     """A caveat for each failure whose times its timers do not explain."""
     for result in results:
         if result.explained is False:
-            failover_ms = 0.0 if math.isnan(result.failover_ms) else result.failover_ms
+            failover_ms = finite(result.failover_ms)
             times_ms = {"gap_ms": result.gap_ms, "failover_ms": failover_ms, "timers_ms": result.timers_ms}
             yield Caveat("gap_unexplained", {"event": result.event, "object": result.object} | times_ms)
 
