@@ -200,7 +200,9 @@ def test_invalid_command_is_refused_and_changes_nothing(array: Path, arguments: 
     after = json_of("array", "status", array)
     assert (after["lus"], after["pools"]) == (status["lus"], status["pools"])
     if record.exists():
-        assert json.loads(record.read_bytes()) == json.loads(before or b'{"format":1,"lus":[],"sizes":{},"groups":[]}')
+        assert json.loads(record.read_bytes()) == json.loads(
+            before or b'{"format":1,"lus":[],"sizes":{},"groups":[],"blocks":{}}'
+        )
 
 
 def test_port_state_can_be_set_and_is_shown(array: Path) -> None:

@@ -339,7 +339,7 @@ mod tests {
             late_limit: Duration::from_millis(1),
         };
         let sender = transmission.send(order, &mut Pacer::new());
-        // The guard has ended if the trial has not.
+        // A guard whose time is over has ended the trial.
         let _ = done.send(());
         let in_time = guard.join().expect("the guard does not panic");
         let Ok(sender) = sender else {
