@@ -11,7 +11,7 @@ bottleneck of one, or the processors of only one were emulated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,9 +112,14 @@ def _reference(expect: dict[str, Any], results: Results) -> Outcome:
     evidence |= {"value_low": worst.measured.low, "value_high": worst.measured.high}
     # A row whose entire interval lies outside is a breach. A row whose interval reaches inside
     # leaves the outcome open.
-    judged = [_within(row, percent) for row in rows]
-    held = False if False in judged else None if None in judged else True
+    held = _together(_within(row, percent) for row in rows)
     return Outcome(expect, held, "expect.reference", evidence, worst.over or "")
+
+
+def _together(outcomes: Iterable[bool | None]) -> bool | None:
+    """The outcome of several: a breach decides, then one that is open."""
+    found = set(outcomes)
+    return False if False in found else None if None in found else True
 
 
 def _within(row: Row, percent: float) -> bool | None:
@@ -205,8 +210,7 @@ def _bound(expect: dict[str, Any], results: Results) -> Outcome:
     if not measured:
         return Outcome(expect, None, "expect.bound", evidence)
     judged = [(_inside(p.mean(metric) or 0.0, *_ends(p.metrics[metric]), least, most), p) for p in measured]
-    outcomes = {held for held, _ in judged}
-    decided = False if False in outcomes else None if None in outcomes else True
+    decided = _together(held for held, _ in judged)
     deciding = [p for held, p in judged if held is decided]
     worst = max(deciding, key=lambda p: _beyond(p.mean(metric) or 0.0, least, most))
     evidence |= {"value": worst.mean(metric), "point": dict(worst.factors)}
