@@ -129,6 +129,8 @@ class Copy:
     """Bytes that the initiator, a guest's kernel, read on its own; None with hakaru's initiator."""
     warmup: int = 0
     """Seconds at the start that do not count."""
+    first_seconds: int | None = None
+    """Time of the first job, if it differs from `seconds`. Its bytes are those of the others."""
     slowest_seconds: int | None = None
     """Time of the last job, if it differs from `seconds`. Its bytes are those of the others."""
     tape: Tape | None = None
@@ -206,6 +208,10 @@ def backup_at(copy: Copy, second: int) -> dict[str, dict[str, float]]:
     share = second / copy.seconds / copy.jobs
     for i in range(1, copy.jobs + 1):
         counters[f"backup/vm2_{i}"] = dict(job)
+        if i == 1 and copy.first_seconds is not None:
+            counters["backup/vm2_1"]["read_bytes"] = (
+                copy.rate * 1e6 * copy.seconds * min(1.0, second / copy.first_seconds)
+            )
         if copy.read_by_kernel is not None:
             continue
         tcp = {"sent_bytes": octets + copy.retransmitted * PAYLOAD * share, "acked_bytes": octets}
@@ -221,9 +227,10 @@ def backup_at(copy: Copy, second: int) -> dict[str, dict[str, float]]:
 def values_of(copy: Copy) -> dict[str, float]:
     """Return `result.values` of the backup engine."""
     last = copy.slowest_seconds or copy.seconds
-    values: dict[str, float] = {"first_done_s": copy.seconds, "last_done_s": last, "jobs_done": copy.jobs}
+    first = copy.first_seconds or copy.seconds
+    values: dict[str, float] = {"first_done_s": first, "last_done_s": last, "jobs_done": copy.jobs}
     for i in range(1, copy.jobs + 1):
-        seconds = last if i == copy.jobs else copy.seconds
+        seconds = last if i == copy.jobs else first if i == 1 else copy.seconds
         values |= {f"seconds/vm2_{i}": seconds, f"bytes/vm2_{i}": copy.rate * 1e6 * copy.seconds}
     return values | {"bytes": copy.rate * 1e6 * copy.seconds * copy.jobs}
 

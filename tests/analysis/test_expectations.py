@@ -183,6 +183,22 @@ def test_ratio_is_not_refuted_by_a_saturated_test_setup(tmp_path: Path) -> None:
     assert ratio_of(tmp_path / "unlimited", one, unlimited, 1.5)["held"] is False
 
 
+def test_ratio_of_a_count_that_never_grew_is_judged(tmp_path: Path) -> None:
+    idle, busy = (Rep(reads=(rate,) * 8, writes=(0,) * 8, vms=1) for rate in (0, 1500))
+    none = ratio_of(tmp_path / "none", busy, idle, 0.5)
+    assert none["held"] is True and none["evidence"]["value"] == 0
+    assert ratio_of(tmp_path / "to-none", idle, busy, 0.5)["held"] is None
+
+
+def test_bound_is_not_refuted_by_a_saturated_test_setup(tmp_path: Path) -> None:
+    for name, more, held in (("free", {}, False), ("saturated", {"machine_cpu": 0.99}, None)):
+        rep = Rep(reads=(1000,) * 8, writes=(0,) * 8, vms=1, **more)  # type: ignore[arg-type]
+        expect = {"kind": "bound", "metric": "iops", "at_least": 2000}
+        run = write_run(tmp_path / name, [Pt({"pattern": "random", "vms": 1}, [rep] * 3)], expect=[expect])
+        (outcome,) = summarise(run)["expectations"]
+        assert outcome["held"] is held and ("the test setup was" in outcome["found"]) is (held is None)
+
+
 def test_ratio_is_not_refuted_by_an_emulated_processor(tmp_path: Path) -> None:
     emulated = [{"caveat": "cpu_emulated", "values": {"reason": "no KVM"}}]
     one, two = Rep(reads=(500,) * 8, vms=1), Rep(reads=(1500,) * 8, vms=1)

@@ -111,6 +111,21 @@ def test_points_that_differ_in_one_factor_can_count_as_their_mean(tmp_path: Path
     assert row["n"] == 3
 
 
+def test_means_over_a_factor_compare_the_levels_that_both_sides_measured(tmp_path: Path) -> None:
+    """The run was interrupted: one pattern lacks the slowest level."""
+    rates = {("a", 1): 1000, ("a", 4): 3000, ("b", 1): 500, ("b", 4): 1500, ("b", 8): 100}
+    points = [Pt({"pattern": p, "vms": n}, [constant(rate)] * 3) for (p, n), rate in rates.items()]
+    of, to = {"pattern": "a"}, {"pattern": "b"}
+    references = [
+        single("ratio", of=of, to=to, mean_over="vms", published=2),
+        single("ranking", over="pattern", mean_over="vms", where={}, published=["a", "b"]) | {"id": "ranking"},
+    ]
+    more: Json = {"reference": references, "publications": PUBLICATIONS}
+    run = write_run(tmp_path, points, factors=[{"pattern": ["a", "b"], "vms": [1, 4, 8]}], **more)
+    ratio_row, ranking = summarise(run)["scorecard"]["rows"]
+    assert ratio_row["mean"] == pytest.approx(2) and ranking["mean"] == ["a", "b"]
+
+
 def test_mean_of_points_uses_every_repetition_of_each(tmp_path: Path) -> None:
     """A failed repetition of one point takes none from the others."""
     rates = {1: (900, 1100), 4: (2900, 3000, 3400), 8: (2000, 2000)}
@@ -361,6 +376,16 @@ def test_expectation_whose_interval_reaches_the_published_value_is_left_open(tmp
     run = write_run(tmp_path, points, reference=[reference], expect=[expect], publications=PUBLICATIONS)
     (outcome,) = summarise(run)["expectations"]
     assert outcome["held"] is None
+
+
+@pytest.mark.parametrize("expect", [{"id": "row"}, {"metric": "iops", "table": "paper"}])
+def test_expectation_states_why_its_rows_are_not_judged(tmp_path: Path, expect: Json) -> None:
+    needs = {"hardware": {"en": "a tape robot", "ja": "ロボット"}}
+    references = (single("value", where={"vms": 4}, published=2500, needs=needs), table(needs=needs))
+    asked = {"kind": "reference", "percent": 5} | expect
+    (outcome,) = swept(tmp_path, *references, expect=[asked])["expectations"]
+    assert outcome["held"] is None
+    assert "a tape robot" in outcome["found"] and "ロボット" in outcome["found_ja"]
 
 
 def test_expectation_about_a_table_that_is_left_open_still_states_the_difference(tmp_path: Path) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from hakaru.analysis import checks
 from hakaru.analysis.counters import Counters
+from hakaru.analysis.summary import mark_test_setup_limited
 from hakaru.analysis.utilisation import Nic, guest_percent, nics_of_lab, of_repetition, wire_bits
+from hakaru.caveats import Caveat
+from hakaru.lab.model import LabSpec
+from hakaru.lab.plan import plan_lab
 
 S = 1_000_000_000
 
@@ -106,6 +112,15 @@ def test_unrated_links_have_no_utilisation() -> None:
     assert nics_of_lab({}) == []
 
 
+def test_links_have_the_rates_of_the_point() -> None:
+    lab = LabSpec.model_validate({"hosts": ["host-1"], "host_link": {"rate": "1 Gbit/s"}, "array": "array"})
+    built = plan_lab(lab).describe()
+    slow = plan_lab(lab.model_copy(update={"host_link": lab.host_link.model_copy(update={"rate": 10**8})})).links
+    (before,), (after,) = ([nic for nic in nics_of_lab(built, links) if nic.node == "host-1"] for links in ((), slow))
+    assert (before.rate_bits_per_s, after.rate_bits_per_s) == (1e9, 1e8)
+    assert (before.link, before.name) == (after.link, after.name)
+
+
 def of_two_machines(*busy_s: float, stolen_s: float = 0.0) -> Counters:
     """Counters of two machines with one CPU each. The second one's load polls for half a second."""
     rows = [("kvm-2", "initiator", "process", "busy_poll_ns", 0.5 * S)]
@@ -127,6 +142,23 @@ def test_machines_of_several_load_hosts_are_judged_one_by_one() -> None:
     assert "cpu/machine" not in used
     (caveat,) = checks.machine(counted, WINDOW, used)
     assert caveat.name == "load_host_saturated" and caveat.values["host"] == "kvm-1"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([], ["kvm-1"]),
+        (["kvm-1"], ["kvm-1"]),
+        (["kvm-2"], ["kvm-2", "kvm-1"]),
+    ],
+)
+def test_load_host_that_limits_a_sweep_is_reported_once(found: list[str], expected: list[str]) -> None:
+    resource = "cpu/machine/kvm-1"
+    caveats = [Caveat("load_host_saturated", {"host": host, "percent": 99.0}) for host in found]
+    point = SimpleNamespace(caveats=caveats, percent={resource: 99.0}.get)
+    sweep, verdict = SimpleNamespace(points=[point]), SimpleNamespace(resource=resource, limiter="machine_cpu")
+    mark_test_setup_limited(cast(Any, sweep), cast(Any, verdict))
+    assert [(c.name, c.values["host"]) for c in point.caveats] == [("load_host_saturated", host) for host in expected]
 
 
 def test_time_that_a_hypervisor_took_is_the_share_of_one_machine() -> None:

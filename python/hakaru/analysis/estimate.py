@@ -160,6 +160,15 @@ def ratio(of: SampleMean | None, to: SampleMean | None) -> Estimate:
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, "ratio")
 
 
+def ratio_or_zero(of: SampleMean | None, to: SampleMean | None) -> Estimate:
+    """As `ratio`, but 0 if the first mean is 0, as of a count that never grew."""
+    if of is None or to is None or of.value != 0 or to.value <= 0:
+        return ratio(of, to)
+    n = min(of.n, to.n)
+    end = None if n == 1 else 0.0
+    return Estimate(0.0, end, end, n, "ratio")
+
+
 def difference(of: SampleMean | None, to: SampleMean | None) -> Estimate:
     """Difference of two means from independent repetitions, with Welch's interval, which needs at
     least two repetitions of each. `n` is the smaller number of repetitions.

@@ -77,6 +77,13 @@ class Point:
         return self.verdict.test_setup_limited
 
     @property
+    def open_reason(self) -> str:
+        """Why its values decide nothing if it `is_of_test_setup`: `setup`, or a reason of its
+        kind.
+        """
+        return "setup"
+
+    @property
     def is_emulated(self) -> bool:
         """Whether the processors of a guest were emulated, without KVM."""
         return any(c.name == "cpu_emulated" for c in self.caveats)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from hakaru.analysis.estimate import Estimate, SampleMean, difference, ratio
+from hakaru.analysis.estimate import Estimate, SampleMean, difference, ratio_or_zero
 from hakaru.analysis.points import Point
 from hakaru.analysis.rows import DIFFERS_PERCENT, Mark, Measured, Row, relative_error
 from hakaru.analysis.run_data import RunData
@@ -246,7 +246,9 @@ def _judge(
         return measured, relative_error(_number(measured.value), reference.published), unit, 1
     if isinstance(reference, RatioReference):
         of, to = (_alike(points, where, metric, reference.mean_over) for where in (reference.of, reference.to))
-        measured = _of_two(of, to, metric, ratio)
+        if reference.mean_over is not None:
+            of, to = _common(study, (of, reference.of), (to, reference.to), over=reference.mean_over)
+        measured = _of_two(of, to, metric, ratio_or_zero)
         return measured, relative_error(_number(measured.value), reference.published), "times", 2
     if isinstance(reference, DifferenceReference):
         of, to = (_alike(points, where, metric, None) for where in (reference.of, reference.to))
@@ -258,7 +260,7 @@ def _judge(
         return measured, relative_error(_number(measured.value), reference.published), unit, needed
     needed = sum(reference.over in p and selects(reference.where, p) for p in _full_form(study))
     if isinstance(reference, RankingReference):
-        return *_ranking(reference, points), "order", len(reference.published)
+        return *_ranking(study, reference, points), "order", len(reference.published)
     by_level = _by_level(points, reference.over, reference.where, metric)
     if isinstance(reference, PeakReference):
         return *_peak(reference, by_level, is_searched=study.goal is not None), "level", needed
@@ -330,17 +332,25 @@ def _reaches(reference: ReachesReference, by_level: Sequence[tuple[Level, Point]
     return measured, 0.0 if before < published <= first else relative_error(first, published)
 
 
-def _ranking(reference: RankingReference, points: Sequence[Point]) -> tuple[Measured, float | None]:
+def _ranking(study: Study, reference: RankingReference, points: Sequence[Point]) -> tuple[Measured, float | None]:
     """Share of pairs that are not in the published order, percent, of the levels that were
     measured.
     """
     metric, over = reference.metric, reference.over
     listed: list[tuple[int, Level, float]] = []
     chosen: list[Point] = []
+    sides: list[tuple[int, Level, list[Point], dict[str, Any]]] = []
     for level in _levels(points, over, reference.where):
-        alike = _alike(points, {**reference.where, over: level}, metric, reference.mean_over)
+        where = {**reference.where, over: level}
+        alike = _alike(points, where, metric, reference.mean_over)
         place = next((i for i, each in enumerate(reference.published) if same_level(level, each)), None)
         if alike and place is not None:
+            sides.append((place, level, alike, where))
+    means = [alike for _, _, alike, _ in sides]
+    if reference.mean_over is not None and sides:
+        means = _common(study, *((alike, where) for _, _, alike, where in sides), over=reference.mean_over)
+    for (place, level, _, _), alike in zip(sides, means, strict=True):
+        if alike:
             listed.append((place, level, sum(p.mean(metric) or 0.0 for p in alike) / len(alike)))
             chosen += alike
     if len(listed) < 2:
@@ -379,6 +389,17 @@ def _alike(points: Sequence[Point], where: Mapping[str, Any], metric: str, mean_
     matching = [p for p in points if selects(where, p.factors) and p.mean(metric) is not None]
     others = [{name: level for name, level in p.factors.items() if name != mean_over} for p in matching]
     return [] if any(other != others[0] for other in others) else matching
+
+
+def _common(study: Study, *sides: tuple[Sequence[Point], Mapping[str, Any]], over: str) -> list[list[Point]]:
+    """The points of each side, which counts as their mean over the factor `over`. Sides with the
+    same levels in the full form have only the levels that all of them measured. Otherwise an
+    interrupted run would compare means over different levels.
+    """
+    full = [{str(p[over]) for p in _full_form(study) if over in p and selects(where, p)} for _, where in sides]
+    measured = [{str(p.factors.get(over)) for p in points} for points, _ in sides]
+    kept = set.intersection(*measured) if all(each == full[0] for each in full) else set.union(*measured)
+    return [[p for p in points if str(p.factors.get(over)) in kept] for points, _ in sides]
 
 
 def _levels(points: Sequence[Point], over: str, where: Mapping[str, Any]) -> list[Level]:

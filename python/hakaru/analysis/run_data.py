@@ -15,8 +15,10 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from hakaru.analysis.counters import Counters
+from hakaru.analysis.utilisation import Nic, nics_of_lab
 from hakaru.caveats import Caveat
 from hakaru.errors import UsageError
+from hakaru.lab.plan import plan_lab
 from hakaru.store import RunReader
 from hakaru.study import Loaded, Study, of_described
 from hakaru.study.part import level_text
@@ -135,6 +137,12 @@ class RunData:
                 f"{self.directory}: point {point} ({levels}) does not fit the study of the run: {e}",
                 "study.json or points.json was edited, or another version of hakaru wrote the run; run it again",
             ) from e
+
+    def nics_at(self, changed: Study) -> list[Nic]:
+        """Node ends of the links of the lab, with the rates of a point; `changed` is the study with
+        its levels.
+        """
+        return nics_of_lab(self.lab, () if self.is_site else plan_lab(changed.lab).links)
 
     def tcp_series(self, point: str, number: int) -> pa.Table | None:
         """Return the TCP series that the run's watch recorded in a repetition, or None if it

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakaru.caveats import Caveat
+from hakaru.study.part import level_text
 from hakaru.wording import has, number, say, tenths
 
 
@@ -26,9 +27,8 @@ def level(language: str, factor: str, value: float | str) -> str:
     if has(f"level.{factor}"):
         return say(language, f"level.{factor}", {"count": value})
     # As written in the study: a frame size of 1518, not 1,518.
-    return say(
-        language, "level.other", {"factor": factor, "count": f"{value:g}" if isinstance(value, float) else str(value)}
-    )
+    written = f"{value:g}" if isinstance(value, float) else level_text(value)
+    return say(language, "level.other", {"factor": factor, "count": written})
 
 
 def peak_range(language: str, peak: str, like: Sequence[float], measured: Sequence[float]) -> str:

@@ -20,12 +20,13 @@ the name of a device contains its node: `drives/vtl`, `controller/vtl`, `port/vt
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.rules.limits import MACHINE
+from hakaru.lab.plan.parts import Link
 
 ENGINES = ("initiator", "backup", "array", "fabric")
 BUSY = ("user", "system", "irq", "softirq", "steal")
@@ -207,13 +208,19 @@ def _machine_rate(counters: Counters, window: tuple[int, int], node: str, kind: 
     return rate if math.isfinite(rate) else 0.0
 
 
-def nics_of_lab(lab: dict[str, Any]) -> list[Nic]:
-    """Node ends of the links that have a rate, from `lab.json`."""
+def nics_of_lab(lab: dict[str, Any], changed: Iterable[Link] = ()) -> list[Nic]:
+    """Node ends of the links that have a rate, from `lab.json`.
+
+    `lab.json` describes the lab as the study defines it. `changed`: the links of the lab with the
+    levels of a point, whose rates and MTUs count instead.
+    """
+    at_point = {link.name: (link.rate_bits_per_s, link.mtu) for link in changed}
     nics = []
     for link in lab.get("links") or []:
-        rate = link.get("rate_bits_per_s")
-        if rate and {"node", "interface", "name", "mtu"} <= link.keys():  # a trunk between switches has no node
-            nics.append(
-                Nic(str(link["node"]), str(link["interface"]), str(link["name"]), float(rate), int(link["mtu"]))
-            )
+        if not {"node", "interface", "name"} <= link.keys():  # a trunk between switches has no node
+            continue
+        name = str(link["name"])
+        rate, mtu = at_point.get(name, (link.get("rate_bits_per_s"), link.get("mtu")))
+        if rate and mtu is not None:
+            nics.append(Nic(str(link["node"]), str(link["interface"]), name, float(rate), int(mtu)))
     return nics

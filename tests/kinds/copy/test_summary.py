@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jsonschema
 import pytest
 from hakaru import lost_packets
 from hakaru.analysis import summarise
+from hakaru.kinds.copy.analysis.maps import collapsed
 from hakaru.wording import number
 
 from tests.analysis.small_backup import (
@@ -381,6 +383,30 @@ def test_slow_array_is_not_a_collapse(tmp_path: Path) -> None:
     assert not any(c["collapsed"] for c in summary["maps"][0]["cells"])
     assert {f["kind"] for f in summary["findings"]} == {"limiter", "collapse"}
     assert summary["points"][0]["limiter"] == "drives"
+
+
+def test_copies_at_a_site_are_not_judged_by_the_network_of_the_lab(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [FULL] * 3)])
+    in_lab = summarise(run)["points"][0]
+    described = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(described | {"site": {"name": "ours"}}))
+    summary = summarise(run)
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    (at_site,) = summary["points"]
+    assert mean(in_lab, "path_percent") > 80 and at_site["metrics"]["path_percent"]["mean"] is None
+    assert mean(at_site, "mib_per_s") == mean(in_lab, "mib_per_s")
+    assert at_site["path"]["payload_mib_per_s"] is None and at_site["hops"] == []
+
+
+@pytest.mark.parametrize(
+    ("path_percent", "dropped", "expected"),
+    [(20.0, 9.0, True), (20.0, 0.0, False), (20.0, None, False), (80.0, 9.0, False), (None, 9.0, False)],
+)
+def test_collapse_needs_drops_that_were_counted(
+    path_percent: float | None, dropped: float | None, expected: bool
+) -> None:
+    point = SimpleNamespace(mean={"path_percent": path_percent, "dropped_frames": dropped}.get)
+    assert collapsed(cast(Any, point)) is expected
 
 
 def test_remedies_are_single_changes_with_the_cheapest_first(shape: dict[str, Any]) -> None:

@@ -47,6 +47,17 @@ def test_rates_are_those_after_the_warm_up(tmp_path: Path) -> None:
     assert point["last_done_s"]["mean"] == 8
 
 
+def test_job_that_was_done_within_the_warm_up_has_no_rate(tmp_path: Path) -> None:
+    copy = Copy(seconds=40, first_seconds=8, warmup=20)
+    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [copy])], load=load_with("20 s"))
+    mean = {name: each["mean"] for name, each in summarise(run)["points"][0]["metrics"].items()}
+    # Three jobs of 20 MB/s each remain.
+    assert mean["mib_per_s"] == pytest.approx(60e6 / 2**20) == mean["sum_mib_per_s"]
+    assert mean["ranked_seconds/3"] == pytest.approx(20)
+    assert mean.get("ranked_mib_per_s/4") is None
+    assert (mean["fastest_to_slowest"], mean["jain_index"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("copy", "expected"),
     [

@@ -15,6 +15,7 @@ from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.report import charts
 from hakaru.store import Histograms, Samples
+from hakaru.wording import say
 
 from tests.analysis.run_files import SECOND, RepetitionData, alike, repetition, write
 from tests.kinds.files.study import LAB, fields
@@ -139,6 +140,19 @@ def test_report_has_figures_tables_and_tiles_in_both_languages(tmp_path: Path) -
         assert len(REPORT.tiles(summary, language)) == 3
     rows = REPORT.table(summary).rows
     assert [row[0] for row in rows] == ["50", "100"]
+
+
+def test_operations_that_only_later_points_have_are_shown(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, *(Pt({"tools": tools}, [Rep(50.0 * tools)] * 3) for tools in (1, 2)))
+    for metric in ("read_time_percent", "read_ms_p50", "read_ms_p99"):
+        del summary["points"][0]["metrics"][metric]
+    (_, times) = REPORT.tables(summary, {}, "en")
+    place = [column.title for column in times.columns].index(say("en", "operation.read"))
+    first, second = (row.cells[place] for row in times.rows)
+    assert (first.text, second.text) == ("–", "12.0")
+    (group,) = REPORT.groups(summary, None, "en")  # type: ignore[arg-type]
+    (time,) = (figure for figure in group.figures if figure.name == "time")
+    assert say("en", "operation.read") in charts.svg(time.draw(charts.Size(640, 320, 120)))
 
 
 def test_levels_that_are_true_or_false_have_words_in_both_languages() -> None:

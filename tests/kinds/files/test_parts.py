@@ -93,6 +93,15 @@ def test_rates_of_clients_add_up_to_their_server_and_to_the_point(tmp_path: Path
         assert len(table.rows) == 1 + 2 * (1 + 2)
 
 
+def test_sentence_about_servers_compares_their_means(tmp_path: Path) -> None:
+    """Each server is the faster one in a repetition."""
+    one, two = ({"c-11": a, "c-12": a, "c-21": b, "c-22": b} for a, b in ((30.0, 10.0), (10.0, 40.0)))
+    summary = summary_of(tmp_path, {}, Pt({"servers": 2}, [Rep(one), Rep(two)]))
+    assert summary["points"][0]["metrics"]["server_fastest_to_slowest"]["mean"] == pytest.approx(3.5)
+    (finding,) = [each for each in summary["findings"] if each["kind"] == "servers"]
+    assert "The fastest, fs-2, serves 1.25 times as many as the slowest, fs-1" in finding["text"]
+
+
 def test_one_server_has_no_fairness(tmp_path: Path) -> None:
     rates = {"c-11": 10.0, "c-12": 30.0}
     (point,) = (summary := summary_of(tmp_path, {}, Pt({"servers": 1}, [Rep(rates)] * 3)))["points"]

@@ -10,11 +10,15 @@ import jsonschema
 import pytest
 from hakaru.analysis import summarise
 from hakaru.engine import contract
-from hakaru.kinds.vms import path, path_figures
+from hakaru.kinds.vms import consistency, path, path_figures
+from hakaru.kinds.vms.hypervisor import Hypervisor
+from hakaru.kinds.vms.load import load_at
 from hakaru.kinds.vms.run import RUN
 from hakaru.kinds.vms.stream_meter import StreamMeter
+from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.study import expand
+from pydantic import TypeAdapter
 
 from tests.analysis.small_distance import Load, Pt, factors, spec_of, write_run
 from tests.study.shipped import shipped
@@ -118,3 +122,27 @@ def test_meter_of_streams_shows_delivered_bytes() -> None:
     assert meter.add("host", sample(1, 0.0)) is None
     rates = meter.add("host", sample(2, 5e6))
     assert rates is not None and rates.values == {"mb_per_s": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("lab", "hypervisor", "words"),
+    [
+        ({"hosts": 1, "paths": 2}, {"kind": "none"}, "plain streams use one path"),
+        ({"hosts": 1}, {"kind": "preset", "name": "kvm-83"}, "share sessions"),
+        ({"hosts": 1}, {"kind": "none"}, None),
+    ],
+)
+def test_streams_are_refused_where_loads_use_other_connections(
+    lab: dict[str, Any], hypervisor: dict[str, Any], words: str | None
+) -> None:
+    study = shipped("vm-sweep").study
+    load = load_at(study).model_copy(
+        update={
+            "transport": "stream",
+            "paths": None,
+            "hypervisor": TypeAdapter(Hypervisor).validate_python(hypervisor),
+        }
+    )
+    plan = plan_lab(LabSpec.model_validate(lab | {"array": "array"}))
+    found = [message for place, message, _ in consistency._paths(load, plan) if place == ("load", "transport")]
+    assert [words in message for message in found] == ([True] if words else [])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.fabric import FABRIC
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.rules.link import LINK
 from hakaru.analysis.rules.processor import MACHINE_CPU
@@ -120,4 +121,4 @@ FILE_SERVER = Rule(
     _waited("file_server", served=True),
     _words,
 )
-STAGES: Stages = ((LINK,), (MACHINE_CPU,), (USERS_LATE,), (USERS,), (FILE_SYSTEM, FILE_SERVER))
+STAGES: Stages = ((FABRIC,), (LINK,), (MACHINE_CPU,), (USERS_LATE,), (USERS,), (FILE_SYSTEM, FILE_SERVER))

@@ -103,7 +103,7 @@ def _goals(points: list[Json], letters: Mapping[str, str], language: str) -> lis
 
 
 def _delays(points: list[Json], letters: Mapping[str, str], language: str) -> list[Table]:
-    shown = [name for name in points[0]["metrics"] if name.startswith(DELAY)] if points else []
+    shown = list(dict.fromkeys(name for point in points for name in point["metrics"] if name.startswith(DELAY)))
     if not shown:
         return []
     columns = []
@@ -112,7 +112,8 @@ def _delays(points: list[Json], letters: Mapping[str, str], language: str) -> li
         columns.append(Column(say(language, "table.packets.delay", {"percentile": percentile, "share": share})))
 
     def cells(point: Json) -> list[Cell | str]:
-        return [common.with_interval(point["metrics"][name], language) for name in shown]
+        found = [point["metrics"].get(name) for name in shown]
+        return [MISSING if each is None else common.with_interval(each, language) for each in found]
 
     return [_table(points, letters, language, "table.packets.delays", columns, cells)]
 

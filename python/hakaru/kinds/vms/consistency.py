@@ -171,6 +171,12 @@ def _paths(load: VmsLoad, lab: LabPlan) -> Iterator[Problem]:
     ):
         yield ("load", *place), message, hint
     used = {portal.rpartition(":")[0] for portal in load.used_portals(portals)}
+    if load.transport == "stream" and len(used) > 1:
+        message = f"plain streams use one path, and the VMs use {len(used)}"
+        yield ("load", "transport"), message, "set `load.paths: 1` for these points and those that they stand beside"
+    if load.transport == "stream" and hypervisor.limits_of(load.hypervisor).host is not None:
+        hint = "leave out the hypervisor's limits"
+        yield ("load", "transport"), "each VM has a plain stream, and the VMs of this hypervisor share sessions", hint
     for host in load.used_hosts(lab.host_names):
         reached = len(used & lab.reachable_addresses(host))
         if reached and (load.paths_per_vm or 1) > reached:

@@ -9,7 +9,6 @@ from typing import Any
 from hakaru.analysis.latency import Latencies
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
-from hakaru.analysis.utilisation import nics_of_lab
 from hakaru.caveats import Caveat
 from hakaru.kinds.vms.analysis import metrics, points
 from hakaru.kinds.vms.analysis.setup import setup_at
@@ -52,8 +51,9 @@ class VmsTune(TuneKind):
         rate from their count would be too coarse.
         """
         latencies = Latencies.of_table(repetition.histograms, repetition.window, TOTAL)
-        setup = setup_at(run.study, run.study_at(repetition.point, factors), site=run.is_site)
-        values, _, caveats = points.measured(repetition, setup, latencies, nics_of_lab(run.lab), spins=False)
+        changed = run.study_at(repetition.point, factors)
+        setup = setup_at(run.study, changed, site=run.is_site)
+        values, _, caveats = points.measured(repetition, setup, latencies, run.nics_at(changed), spins=False)
         if setup.exchange is None:
             values = values | metrics.by_latency(values, repetition.window)
         rate = values["mb_per_s"]
@@ -61,8 +61,7 @@ class VmsTune(TuneKind):
 
     def points(self, run: RunData, described: Iterable[Mapping[str, Any]]) -> list[Point]:
         """Analyse the points as in any run of VMs."""
-        nics = nics_of_lab(run.lab)
-        return [points.analyse(run, point, nics) for point in described]
+        return [points.analyse(run, point) for point in described]
 
     def defaults(self, study: Study) -> Defaults:
         """Defaults that follow from the login keys of both ends: the smaller number, the OR of

@@ -20,7 +20,7 @@ from hakaru.analysis.latency import Latencies
 from hakaru.analysis.points import Point
 from hakaru.analysis.rules.evidence import Cache
 from hakaru.analysis.run_data import Repetition, RunData
-from hakaru.analysis.utilisation import Nic, Use
+from hakaru.analysis.utilisation import Use
 from hakaru.kinds.copy.analysis import checks, metrics, tape
 from hakaru.kinds.copy.analysis.evidence import evidence_of
 from hakaru.kinds.copy.analysis.setup import Setup, setup_at
@@ -64,10 +64,10 @@ class CopyPoint(Point):
         }
 
 
-def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
+def analyse(run: RunData, raw: Mapping[str, Any]) -> CopyPoint:
     """Analyse one point of the run."""
     changed = run.study_at(raw["point"], raw["factors"])
-    setup = setup_at(run.study, changed)
+    setup, nics = setup_at(run.study, changed, site=run.is_site), run.nics_at(changed)
     units = metrics.UNITS | (TAPE_UNITS if setup.tape else {})
     gathered = _GatheredCopies(str(run.run.get("origin")), units)
     data_hops = [*setup.read, *setup.write]

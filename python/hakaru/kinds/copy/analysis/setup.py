@@ -120,11 +120,20 @@ class Setup:
         return min(max(rates), sender_limit) if rates and sender_limit else max(rates, default=None)
 
 
-def setup_at(study: Study, changed: Study) -> Setup:
-    """The setup of a point; `changed` is the study with the levels of the point."""
-    load, plan = load_at(changed), plan_lab(changed.lab)
-    source, destination, hosts = load.source.array, load.destination.array, plan.loading_names
-    read, write = (next(iter(hops_between(plan, *ends)), ()) for ends in ((source, hosts[0]), (hosts[0], destination)))
+def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
+    """The setup of a point; `changed` is the study with the levels of the point.
+
+    `site`: the run used existing equipment, so the lab of the study does not apply.
+    """
+    load, plan = load_at(changed), None if site else plan_lab(changed.lab)
+    source, destination = load.source.array, load.destination.array
+    hosts: tuple[str, ...] = ()
+    read: tuple[Hop, ...] = ()
+    write: tuple[Hop, ...] = ()
+    if plan is not None:
+        hosts = plan.loading_names
+        read = next(iter(hops_between(plan, source, hosts[0])), ())
+        write = next(iter(hops_between(plan, hosts[0], destination)), ())
     return Setup(
         hosts=hosts,
         source=source,

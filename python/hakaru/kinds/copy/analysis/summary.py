@@ -12,7 +12,6 @@ from hakaru.analysis.kind import AnalysisKind
 from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
-from hakaru.analysis.utilisation import nics_of_lab
 from hakaru.kinds.copy.analysis import findings as copy_findings
 from hakaru.kinds.copy.analysis import maps, points
 from hakaru.kinds.copy.rules import STAGES
@@ -28,12 +27,11 @@ class CopyAnalysis(AnalysisKind):
 
     def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
         """One point of a run."""
-        return points.analyse(run, raw, nics_of_lab(run.lab))
+        return points.analyse(run, raw)
 
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""
-        nics = nics_of_lab(run.lab)
-        analysed = [points.analyse(run, raw, nics) for raw in run.points]
+        analysed = [points.analyse(run, raw) for raw in run.points]
         compared = reference.compare(run, list(analysed))
         heat_maps = maps.maps_of(analysed)
         several = len(analysed) > 1

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from hakaru.analysis import checks, rules, steady
+from hakaru.analysis import checks, emulated, hops, rules, steady
 from hakaru.analysis.estimate import finite
 from hakaru.analysis.gathered import Gathered
 from hakaru.analysis.latency import Latencies, merge, percentiles_ms, total_ns
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
-from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
+from hakaru.analysis.utilisation import Nic, of_repetition
 from hakaru.kinds.files import names
 from hakaru.kinds.files.analysis import (
     amplification,
@@ -79,7 +79,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     load = load_at(study)
     shared = parts.servers_of(run, load)
     units = names.metrics_of(load) | names.metrics_of_parts(parts.names_of(shared))
-    nics = nics_of_lab(run.lab)
+    nics = run.nics_at(study)
     gathered = Gathered(str(run.run.get("origin")), units)
     spaces: list[list[Mapping[str, Any]]] = []
     pool_use = None
@@ -87,7 +87,15 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     checks: list[cold.Check | None] = []
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
-            _add(gathered, repetition, load, nics, shared, is_timed=run.study.measure.time is not None)
+            _add(
+                gathered,
+                repetition,
+                load,
+                nics,
+                shared,
+                is_timed=run.study.measure.time is not None,
+                spins=bool(run.study.lab.spin),
+            )
             checks.append(cold.check(repetition, load))
             gathered.caveats += cold.caveats(checks[-1])
             extended.append(changes.of(repetition, EXTEND))
@@ -96,7 +104,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
                 pool_use = pool_use or pools.over_time(repetition)
     gathered.caveats += [caveat for chains in spaces for record in chains for caveat in space.caveats(record)]
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
-    evidence = _evidence(fields, load)
+    evidence = replace(_evidence(fields, load), lost_packets=gathered.lost, late_us=gathered.late_us)
     return FilesPoint(
         **fields,
         evidence=evidence,
@@ -112,12 +120,22 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
 
 
 def _add(
-    gathered: Gathered, repetition: Repetition, load: FilesLoad, nics: list[Nic], shared: Servers, *, is_timed: bool
+    gathered: Gathered,
+    repetition: Repetition,
+    load: FilesLoad,
+    nics: list[Nic],
+    shared: Servers,
+    *,
+    is_timed: bool,
+    spins: bool,
 ) -> None:
     """Add one repetition that gave a result. `is_timed`: the study sets its measuring time. A load
-    without one ends with its last file, and is not expected to be steady.
+    without one ends with its last file, and is not expected to be steady. `spins`: the emulated
+    network busy-polls.
     """
     use = of_repetition(repetition.counters, repetition.window, nics)
+    if spins:
+        use.pop("cpu/fabric", None)
     histograms = _histograms(repetition)
     values = {**_rates(repetition, load), **_latencies(histograms, load), **_shares(histograms, repetition, load)}
     if load.users is not None and load.users.rate is not None:
@@ -135,6 +153,8 @@ def _add(
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)
     gathered.caveats += checks.machine(repetition.counters, repetition.window, {})
+    gathered.caveats += [*hops.conserved(repetition.counters), *emulated.of_repetition(repetition, use)]
+    gathered.caveats += checks.dropped(repetition.counters, repetition.window)
     if is_timed and values[names.RATE] >= steady.OFTEN_PER_S:
         gathered.caveats += steady.while_measured(
             repetition.counters,

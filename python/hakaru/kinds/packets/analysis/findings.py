@@ -23,7 +23,7 @@ def of_run(points: list[PacketsPoint]) -> list[Finding]:
 
 def _limiter(point: PacketsPoint, several: bool) -> Finding:
     levels = dict(point.factors) if several else {}
-    used = processors.of_trials(point.trials, point.mean(names.RATE))
+    used = processors.of_trials(point.close)
     text = {}
     for language in LANGUAGES:
         rate = point.mean(names.RATE)

@@ -37,7 +37,7 @@ VERDICT_ORDER = (
     Verdict.BRACKETED.value,
 )
 """Verdicts of a search, the one that limits the result most first."""
-LOWER_BOUNDS = (Verdict.TESTER_LIMIT.value, Verdict.AT_LEAST.value)
+LOWER_BOUNDS = (Verdict.TESTER_LIMIT.value, Verdict.AT_LEAST.value, Verdict.UNFINISHED.value)
 CAVEAT_OF_VERDICT = {
     Verdict.AT_LEAST.value: "search_capped",
     Verdict.UNFINISHED.value: "search_unfinished",
@@ -55,7 +55,11 @@ class PacketsPoint(Point):
     searched: str = Verdict.UNFINISHED.value
     """How a search ended: the end that limits the result most."""
     has_lower_bound: bool = False
-    """Whether a search ended at the highest rate that it tried."""
+    """Whether a search gave only a lower bound: it ended at the highest rate that it tried, or with
+    its budget.
+    """
+    close: list[Trial] = field(default_factory=list)
+    """The trials next to the rate that each search found."""
     device: str = ""
     """Way in which the device forwards."""
     cap: dict[str, Any] | None = None
@@ -67,6 +71,11 @@ class PacketsPoint(Point):
     def is_of_test_setup(self) -> bool:
         """Whether its rate is that of the test setup, or a mean over lower bounds of searches."""
         return super().is_of_test_setup or self.has_lower_bound
+
+    @property
+    def open_reason(self) -> str:
+        """As `Point.open_reason`, or `lower_bound`."""
+        return super().open_reason if super().is_of_test_setup else "lower_bound"
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
@@ -100,6 +109,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> PacketsPoint:
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
         trials=gathered.trials,
+        close=gathered.close(range(len(gathered.ends))),
         searched=gathered.limiting.verdict,
         cap=gathered.limiting.cap,
         has_lower_bound=any(end.verdict in LOWER_BOUNDS for end in gathered.ends),
@@ -134,6 +144,11 @@ class _Searches(Gathered):
     def trials(self) -> list[Trial]:
         """The trials of all searches."""
         return [trial for trials in self.trials_of for trial in trials]
+
+    def close(self, searches: Iterable[int]) -> list[Trial]:
+        """The trials of these searches next to the rate that each of them found."""
+        rates = self.values[names.RATE]
+        return [trial for index in searches for trial in near(self.trials_of[index], rates[index])]
 
     @property
     def limiting(self) -> _End:
@@ -185,7 +200,8 @@ def _used(use: dict[str, Use], values: Mapping[str, float]) -> dict[str, Use]:
 def _rates(goals: list[dict[str, Any]], load: PacketsLoad) -> dict[str, float]:
     # The verdict of a point is that of its first goal, so an irregular rate of another one would
     # be shown without a mark.
-    found = {
+    found = {names.goal_rate(place): math.nan for place in range(1, len(load.search.goals) + 1)}
+    found |= {
         names.goal_rate(place): _float(goal["throughput"])
         for place, goal in enumerate(goals, start=1)
         if place == 1 or goal["verdict"] == Verdict.BRACKETED.value
@@ -286,7 +302,7 @@ def _evidence(gathered: _Searches, fields: dict[str, Any]) -> Evidence:
         known = [share for share in shares if share is not None]
         return sum(known) if known else None
 
-    close = near([trial for index in chosen for trial in gathered.trials_of[index]], mean(names.RATE))
+    close = gathered.close(chosen)
     used_by_cpu = {
         cpu: float(np.mean([t.cpu_percent[cpu] for t in close if cpu in t.cpu_percent]))
         for cpu in sorted({cpu for t in close for cpu in t.cpu_percent})

@@ -66,9 +66,9 @@ class Processors:
         }
 
 
-def of_trials(trials: Sequence[Trial], rate: float | None) -> Processors | None:
-    """Those of the highest trial next to a result; None if no trial there has CPU use."""
-    for trial in sorted(near(trials, rate), key=lambda t: t.frames_per_s, reverse=True):
+def of_trials(close: Sequence[Trial]) -> Processors | None:
+    """Those of the highest of the trials next to a result; None if none of them has CPU use."""
+    for trial in sorted(close, key=lambda t: t.frames_per_s, reverse=True):
         if trial.busiest is not None and trial.machine_percent is not None:
             return Processors(trial, *trial.busiest, trial.machine_percent)
     return None

@@ -123,18 +123,17 @@ def of_flow(repetition: Repetition, setup: Setup, op: Op, use: dict[str, Use]) -
 
 
 def sender_series(repetition: Repetition, setup: Setup, op: Op, name: str) -> list[Series]:
-    """A TCP counter at the sender of the data: one series per VM at an initiator, one per host for
-    plain streams, or one for all sessions at an array.
+    """A TCP counter at the sender of the data: one series per VM, or per host with many VMs, at an
+    initiator; one per host for plain streams; or one for all sessions at an array.
     """
     if op == "read":
         node = setup.array if setup.paths else None
         selected = repetition.counters.select(engine="array", entity="tcp/sessions", name=name, node=node)
         return [series for _, series in selected]
     engine = STREAM_ENGINE if setup.is_stream else "initiator"
+    # A host with more than 16 VMs counts only their sum, `tcp/vms`.
     selected = repetition.counters.select(engine=engine, entity="tcp/", name=name)
-    by_entity = [(key.entity, series) for key, series in selected]
-    # With more than 16 VMs, only the sum exists.
-    return [series for entity, series in by_entity if entity != "tcp/vms"] or [series for _, series in by_entity]
+    return [series for _, series in selected]
 
 
 def _growth(repetition: Repetition, series: list[Series]) -> float | None:

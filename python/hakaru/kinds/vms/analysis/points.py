@@ -103,9 +103,10 @@ class VmsPoint(Point):
         return {"point": stream.id, "percent": 100 * rate / plain if rate is not None and plain else None}
 
 
-def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
+def analyse(run: RunData, raw: Mapping[str, Any]) -> VmsPoint:
     """Analyse one point of the run."""
-    setup = setup_at(run.study, run.study_at(raw["point"], raw["factors"]), site=run.is_site)
+    changed = run.study_at(raw["point"], raw["factors"])
+    setup, nics = setup_at(run.study, changed, site=run.is_site), run.nics_at(changed)
     gathered = _GatheredLoads(str(run.run.get("origin")), UNITS, setup)
     spins = bool(run.study.lab.spin)
     for repetition in run.repetitions(str(raw["point"])):

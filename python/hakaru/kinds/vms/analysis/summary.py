@@ -16,7 +16,6 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
-from hakaru.analysis.utilisation import nics_of_lab
 from hakaru.kinds.vms.analysis import curves, failovers, initiators, neighbours, paths, points
 from hakaru.kinds.vms.analysis import findings as vms_findings
 from hakaru.kinds.vms.analysis.curves import Curve
@@ -39,12 +38,11 @@ class VmsAnalysis(AnalysisKind):
 
     def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
         """One point of a run."""
-        return points.analyse(run, raw, nics_of_lab(run.lab))
+        return points.analyse(run, raw)
 
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""
-        nics = nics_of_lab(run.lab)
-        analysed = [points.analyse(run, raw, nics) for raw in run.points]
+        analysed = [points.analyse(run, raw) for raw in run.points]
         points.attach_streams(analysed)
         distance_curves = curves.curves_of(analysed)
         streamless = [p for p in analysed if not p.setup.is_stream]
