@@ -142,6 +142,23 @@ def test_nics_of_guests_are_compared_and_lower_bounds_are_not(tmp_path: Path) ->
     assert "virtio-net" in finding["text_ja"] and "倍" in finding["text_ja"]
 
 
+def test_invalid_points_are_compared_with_nothing(tmp_path: Path) -> None:
+    for folder, surplus, count in (("valid", 0, 1), ("invalid", 3, 0)):
+        rates = {"virtio-net": (60_000.0, surplus), "e1000": (20_000.0, 0)}
+        summary = summary_of(
+            tmp_path / folder,
+            *(
+                Pt({"frame": 64, "nic": nic}, [Rep(Bench(r, surplus=s)) for _ in range(3)])
+                for nic, (r, s) in rates.items()
+            ),
+            lab={"hosts": ["generator"], "device": {"forwards": "guest"}},
+            variables={"frame": {"sets": ["load.frame"]}, "nic": {"sets": ["lab.device.guest.nic.model"]}},
+            factors=[{"frame": [64], "nic": ["virtio-net", "e1000"]}],
+        )
+        assert [point["valid"] for point in summary["points"]] == [surplus == 0, True]
+        assert len([f for f in summary["findings"] if f["kind"] == "comparison"]) == count
+
+
 def test_pinned_guests_are_compared_with_the_default(tmp_path: Path) -> None:
     pinning = {"apart": {"lab.device.guest.pinning": {"vcpus": [1], "others": [0]}}}
     summary = summary_of(
@@ -429,6 +446,44 @@ def test_lower_bound_of_the_rate_neither_breaches_an_expectation_nor_counts(
     (outcome,), (compared,) = summary["expectations"], summary["scorecard"]["rows"]
     assert outcome["held"] is held
     assert (compared["mean"] is not None, compared["counted"]) == (True, held is not None)
+
+
+def test_bound_above_a_lower_bound_of_the_rate_is_left_open(tmp_path: Path) -> None:
+    expect = [{"kind": "bound", "metric": "frames_per_s", "at_least": 1e6}]
+    (outcome,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(1e7)) for _ in range(3)]), expect=expect)[
+        "expectations"
+    ]
+    assert outcome["held"] is None and outcome["evidence"]["open"] == "setup"
+
+
+def test_processors_are_those_next_to_the_rate_of_each_search(tmp_path: Path) -> None:
+    """No trial is next to the mean of both rates."""
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(94_000.0)), Rep(Bench(106_000.0))]))
+    (point,) = summary["points"]
+    assert point["limiter"] == "one_cpu"
+    assert "CPU 1 is 99.0 % busy" in summary["findings"][0]["text"]
+
+
+def test_rate_of_an_unfinished_search_is_compared_with_no_published_number(tmp_path: Path) -> None:
+    publications = {"paper": {"title": {"en": "A paper", "ja": "論文"}, "source": "a paper"}}
+    row = {"kind": "value", "publication": "paper", "id": "rate", "name": {"en": "Rate", "ja": "速度"}}
+    reference = [row | {"metric": "frames_per_s", "where": {"frame": 64}, "published": 1e6}]
+    rep = Rep(Bench(100_000.0), search={"procedure": "bisection", "budget": "5 s"})
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [rep]), publications=publications, reference=reference)
+    assert summary["points"][0]["search"] == "unfinished"
+    (compared,) = summary["scorecard"]["rows"]
+    assert compared["mean"] is not None and not compared["counted"]
+
+
+def test_delays_at_loads_that_only_some_points_have_are_shown(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, *(Pt({"frame": frame}, [Rep(Bench(100_000.0))]) for frame in (64, 128)))
+    metrics = summary["points"][0]["metrics"]
+    for name in [name for name in metrics if name.startswith("latency_us_p50/")]:
+        del metrics[name]
+    tables = REPORT.tables(summary, defaultdict(str), "en")
+    (table,) = (t for t in tables if t.caption.startswith(say("en", "table.packets.delays")))
+    first, second = table.rows
+    assert "–" in first.cells and "–" not in second.cells
 
 
 def test_point_without_a_search_is_limited_by_the_tester(tmp_path: Path) -> None:

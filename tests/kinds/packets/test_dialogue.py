@@ -122,3 +122,14 @@ def test_tester_without_frames_ends_the_dialogue() -> None:
     found = run(Bench(100_000.0, tester=0.0), load()).describe()
     assert found["goals"] == [] and found["tester_frames_per_s"] == 0
     assert found["verdict"] == "tester limit" and found["cap"]["reason"] == "tester"
+
+
+def test_device_below_the_lowest_rate_is_found_although_it_loses_most_of_the_flood() -> None:
+    found = run(Bench(40_000.0, tester=180_000.0), load(search={"lowest": 100_000})).describe()
+    assert (found["verdict"], found["cap"]["reason"]) == ("below range", "tester")
+
+
+def test_warm_up_of_a_search_is_as_long_as_its_trials() -> None:
+    bench = Bench(80_000.0)
+    found = run(bench, load(search={"goals": [{"trial": "2 s", "time": "2 s"}]})).describe()
+    assert {trial["seconds"] for trial in found["log"] if trial["purpose"] == "search"} == {2.0}

@@ -244,7 +244,8 @@ def procedure_of(search: SearchSpec) -> Procedure:
     goals = [goal.goal() for goal in search.goals]
     match search.procedure:
         case "mlr":
-            return MlrSearch(goals)
+            # The warm-up is as long as a trial, because it needs as many samples of the processors.
+            return MlrSearch(goals, warmup_s=max(1.0, min(goal.initial_trial_s for goal in goals)))
         case "published":
             return PublishedProcedure(goals[0], search.repeats)
         case "bisection":
@@ -255,12 +256,15 @@ def cap_of(tester: float, flood_sent: float, flood_received: float, search: Sear
     """The highest rate to try, from rates in frames per second.
 
     A device that loses more than half of a flood forwards less than twice of what it forwards then:
-    the search does not begin far above. Half of the flood is tried in any case.
+    the search does not begin far above. Half of the flood is tried in any case. So is the lowest
+    rate of the study, which shows a slower device.
     """
     caps = [Cap(tester, CapReason.TESTER), Cap(flood_sent, CapReason.FLOOD)]
     if search.highest is not None:
         caps.append(Cap(search.highest, CapReason.STUDY))
-    caps.append(Cap(max(2 * flood_received, flood_sent / 2), CapReason.FLOOD_LOSSES))
+    without_losses = max(2 * flood_received, flood_sent / 2)
+    if without_losses > search.lowest:
+        caps.append(Cap(without_losses, CapReason.FLOOD_LOSSES))
     # The first of equal rates counts.
     return min(caps, key=lambda cap: cap.frames_per_s)
 

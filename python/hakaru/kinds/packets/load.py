@@ -32,6 +32,8 @@ FRAME_HEADER_BYTES = 18
 """Ethernet header and check sequence, which the MTU does not count."""
 IMIX = ((64, 7), (594, 4), (1518, 1))
 """Frame sizes in bytes and their weights: the simple mix of RFC 6985, 64 instead of 40 bytes."""
+TRIAL_MAX_NS = 300 * SECOND_NS
+"""A stream sends at most 10⁹ frames in a trial, 3.3 million per second for this time."""
 PERCENT = 100.0
 
 
@@ -61,6 +63,7 @@ class GoalSpec(Part):
     trial: Duration = Field(
         default=SECOND_NS,
         ge=SECOND_NS // 2,
+        le=TRIAL_MAX_NS,
         description="time of one full trial, at least 500 ms; its CPU use needs five sample intervals",
     )
     time: Duration = Field(
@@ -120,7 +123,7 @@ class LatencySpec(Part):
     percent: list[float] = Field(
         default_factory=lambda: [10.0, 50.0, 90.0], max_length=16, description="shares of the rate found, in percent"
     )
-    time: Duration = Field(default=2 * SECOND_NS, ge=SECOND_NS // 10, description="time of each trial")
+    time: Duration = Field(default=2 * SECOND_NS, ge=SECOND_NS // 10, le=TRIAL_MAX_NS, description="time of each trial")
 
 
 class PacketsLoad(Load):

@@ -84,7 +84,11 @@ class PacketsRun(RunKind):
         latency_s = len(shares) * (load.latency.time / 1e9 + overhead_s) if load.latency else 0.0
         other = (TESTER_TRIALS + 1) * (TESTER_TRIAL_S + overhead_s) + latency_s
         budget = load.search.budget / 1e9 if load.search.budget else UNLIMITED_S
-        most = 10 * budget if load.search.budget is None else budget
+        most = budget
+        if load.search.budget is None:
+            # A goal takes about ten times its deciding trials and some tens of others.
+            goals_s = sum(10 * goal.time + 100 * goal.trial for goal in load.search.goals) / 1e9
+            most = max(10 * UNLIMITED_S, load.search.repeats * goals_s)
         held = PORTS * (RECEIVE_RING_BYTES + TRANSMIT_BYTES)
         device = lab.device if lab is not None else None
         if device is not None and device.guest is not None:
@@ -93,11 +97,12 @@ class PacketsRun(RunKind):
         return Cost(other + budget, 2 * longest_s, held_bytes=held, actors=4, sockets=8)
 
     def each(self, expanded: Expanded) -> str:
-        """The budget of a search, in words."""
-        search = load_at(expanded.study).search
-        if search.budget is None:
+        """The longest budget of a search, in words."""
+        budgets = [load_at(expanded.at(point)).search.budget for point in expanded.points]
+        known = [budget for budget in budgets if budget is not None]
+        if not known or len(known) < len(budgets):
             return "one search each, without a time limit"
-        return f"one search each, at most {format_duration(search.budget)}"
+        return f"one search each, at most {format_duration(max(known))}"
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Frames sent and received per second."""
