@@ -15,13 +15,16 @@ WIDTH_WITHOUT_TERMINAL = 160
 
 
 def new_console() -> Console:
-    """Return a rich console on stdout."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
+    """Return a rich console on stdout. It prints text as it is: addresses, notes and levels may
+    contain what rich would take for markup (`[sync]`) or for an emoji (`:100:`).
+    """
+    width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def say(console: Console, text: str) -> None:
     """Print a paragraph: wrapped on a terminal, on one line in a file."""
-    console.print(text, markup=False, soft_wrap=not sys.stdout.isatty())
+    console.print(text, soft_wrap=not sys.stdout.isatty())
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -31,4 +34,4 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*["" if value is None else str(value) for value in row])
-    new_console().print(table, markup=False)
+    new_console().print(table)

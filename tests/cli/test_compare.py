@@ -173,3 +173,11 @@ def test_figure_that_cannot_be_drawn_names_those_that_can(runs: Path, capsys: py
     single = write(runs, STEADY, (1,))
     code, _, err = run(capsys, before, single, "--figure", str(runs / "both.svg"))
     assert code == 2 and "needs a factor with several numbers" in err
+
+
+def test_figures_of_blocks_of_which_one_lacks_the_factor(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = [Pt({"vms": level}, [Rep(reads=(700,) * 8)] * 3) for level in (1, 2)]
+    names = [write_run(runs, [*points, Pt({"pattern": "a"}, [Rep()] * 3)]).name for _ in range(2)]
+    code, _, err = run(capsys, *names, "--figure", str(runs / "compared.svg"))
+    assert code == 0, err
+    assert "svg" in ElementTree.parse(runs / "compared.svg").getroot().tag

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from hakaru import report
 from hakaru.report import charts
 from hakaru.report.charts import (
     NARROW,
@@ -173,3 +175,9 @@ def test_every_row_of_a_heat_map_has_its_name(size: Size) -> None:
     rows = [f"row-{i}" for i in range(12)]
     drawn = charts.svg(heat([Cell(0, i, 0, "1", False) for i in range(12)], ["a"], rows, ("x", "y"), size))
     assert [name for name in rows if f">{name}<" not in drawn] == []
+
+
+def test_series_look_different_and_each_box_has_a_rule() -> None:
+    assert len({charts.look(place) for place in range(32)}) == 32
+    css = (Path(report.__file__).parent / "templates" / "report.css").read_text()
+    assert all(f".t{place}:not(:checked)) .s{place} " in css for place in range(32))

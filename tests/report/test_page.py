@@ -23,6 +23,7 @@ from hakaru.report.first_page import next_steps
 from hakaru.wording import LANGUAGES, catalogue, has, say
 
 from tests.analysis import small_backup, small_distance
+from tests.analysis.small_run import Pt, Rep, write_run
 from tests.fixtures.make_run import make_run
 from tests.report.test_output import Page
 
@@ -348,3 +349,10 @@ def test_title_of_a_figure_begins_with_its_series_only_if_that_has_a_name(
     assert titles[0] == say(language, "series", {"series": "random-32k", "text": say(language, "figure.iops")})
     plain = [figure["title"] for figure in shown["groups"][0]["figures"]]
     assert not any(title.startswith((":", "：", " ")) for title in (*plain, shown["lead"]["title"]))
+
+
+def test_points_without_a_numeric_factor_have_a_table_and_their_pattern(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt({"pattern": name}, [Rep()] * 3) for name in ("a", "b")])
+    (written,) = render(run, ["html"], ["en"], tmp_path / "out")
+    html = written.read_text()
+    assert "There is no figure" in html and "Rates and response times in ms" in html

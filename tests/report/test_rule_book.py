@@ -57,5 +57,13 @@ def test_a_long_run_shows_the_first_points(language: str) -> None:
     assert isinstance(last, Across) and "10" in last.text
 
 
+def test_point_of_a_study_without_factors_is_named() -> None:
+    alone = point(1, {"response_ms": {"group/0": 20}}) | {"factors": {}}
+    (section,) = rule_book.section({"points": [alone]}, "en")
+    (table,) = section.tables
+    assert [texts(row) for row in table.rows] == [["limit", "50"], ["published", "–"], ["p01", "20"]]
+    assert len(table.columns) == 2
+
+
 def test_runs_without_such_counters_have_no_section() -> None:
     assert rule_book.section({"points": [point(1, {}), {"point": "p2", "factors": {}}]}, "en") == []

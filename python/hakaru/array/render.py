@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from hakaru.output import print_text
-from hakaru.terminal import WIDTH_WITHOUT_TERMINAL
+from hakaru.terminal import new_console
 from hakaru.translation import shown
 from hakaru.units import format_size
 from hakaru.wording import number
@@ -57,9 +55,7 @@ def lu_summary(lu: Json) -> str:
 
 def print_status(status: Json) -> None:
     """Print the state of the array: sessions, LUs, pools, and the utilisation of modelled parts."""
-    console = Console(
-        file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False, markup=False
-    )
+    console = new_console()
     sessions = status["counters"].get("sessions", {})
     print_text(f"target {status['target_name']} on {', '.join(_portal(port) for port in status['ports'])}")
     counts = f"{sessions.get('sessions_now', 0):.0f} sessions on {sessions.get('connections_now', 0):.0f} connections"

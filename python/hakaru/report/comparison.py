@@ -11,6 +11,7 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.analysis.comparison.rows import Row
 from hakaru.analysis.comparison.runs import Compared
+from hakaru.study.part import level_text
 from hakaru.terminal import new_console, print_rows
 from hakaru.terminal import say as print_paragraph
 from hakaru.wording import MISSING, number, say, tenths
@@ -62,7 +63,7 @@ def _value(value: Any) -> str:
 
 
 def _factors(factors: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in factors.items())
+    return ", ".join(f"{name} {level_text(level)}" for name, level in factors.items())
 
 
 def varied_factors(rows: Sequence[Row]) -> set[str]:

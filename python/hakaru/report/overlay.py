@@ -14,6 +14,7 @@ from hakaru.report import charts
 from hakaru.report.charts import Axes, Line, LinePoint, Size
 from hakaru.report.figures import Figure, note
 from hakaru.report.sweep import factor_title
+from hakaru.study.part import level_text
 from hakaru.wording import say
 
 NOTHING_TO_DRAW = "a figure needs a factor with several numbers, and two runs with two valid points each over it"
@@ -95,7 +96,7 @@ def _groups(points: Sequence[Point], over: str) -> Iterator[Levels]:
 
 def _curve(points: Sequence[Point], over: str, others: Levels, metric: str) -> list[LinePoint]:
     valid = [p for p in points if p["valid"] and _others(p, over) == others and _has(p, metric)]
-    values = [(float(p["factors"][over]), p["metrics"][metric]) for p in valid if _is_number(p["factors"][over])]
+    values = [(float(p["factors"][over]), p["metrics"][metric]) for p in valid if _is_number(p["factors"].get(over))]
     return sorted((level, value["mean"], value["low"], value["high"]) for level, value in values)
 
 
@@ -106,7 +107,7 @@ def _axes(y: str, over: str, curves: Curves, language: str) -> Axes:
 
 def _figure(metric: str, words: str, others: Levels, axes: Axes, curves: Curves, about: str, language: str) -> Figure:
     series = [Line(name, points, *charts.look(i)) for i, (name, points) in enumerate(curves)]
-    levels = say(language, "list.separator").join(f"{name} {level}" for name, level in others)
+    levels = say(language, "list.separator").join(f"{name} {level_text(level)}" for name, level in others)
 
     def drawn(size: Size) -> charts.Chart:
         return charts.lines(series, axes, size)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from hakaru.caveats import Caveat
 from hakaru.report import kind, scorecard
+from hakaru.study.part import level_text
 from hakaru.terminal import new_console, say
 from hakaru.wording import has, with_note
 from hakaru.wording import say as worded
@@ -36,7 +37,7 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path], language: st
     marks = {code: str(i) for i, code in enumerate(caveat_texts, start=1)}
     for point, values in zip(summary["points"], shown.rows, strict=True):
         caveats = dict.fromkeys(c["caveat"] for c in point["caveats"])
-        cells = [str(point["factors"].get(name, "")) for name in factors]
+        cells = [level_text(point["factors"].get(name, "")) for name in factors]
         table.add_row(*cells, *values, " ".join(marks[code] for code in caveats))
     console.print(table)
     for code, texts_of_places in caveat_texts.items():
@@ -54,7 +55,7 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path], language: st
         parts = {"name": paragraph["name"], "counts": shown_counts, "text": paragraph["text"]}
         say(console, worded(language, "terminal.scorecard", parts))
     for path in reports:
-        console.print(worded(language, "terminal.report", {"path": str(path)}), markup=False, soft_wrap=True)
+        console.print(worded(language, "terminal.report", {"path": str(path)}), soft_wrap=True)
 
 
 def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]], language: str) -> None:

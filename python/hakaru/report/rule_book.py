@@ -32,6 +32,8 @@ def _table(points: Sequence[Json], rules: Sequence[Json], language: str) -> Tabl
     shown = points[:ROWS_MAX]
     varied = common.varied_factors(points)
     heads = [Column(factor_title(factor, language), "level", header=True) for factor in varied]
+    # A study without factors has a single point.
+    heads = heads or [Column("", "level", header=True)]
     heads += [Column(say(language, f"rule_book.{rule['rule']}")) for rule in rules]
     headroom = any(rule["headroom"] for rule in rules)
     heads += [Column(say(language, "rule_book.headroom"))] if headroom else []
@@ -43,7 +45,7 @@ def _table(points: Sequence[Json], rules: Sequence[Json], language: str) -> Tabl
         judged = {judgement["rule"]: judgement for judgement in point["rule_book"]}
         cells: list[Cell | str] = [_cell(judged.get(rule["rule"]), language) for rule in rules]
         cells += [_headroom(judged.values(), language)] if headroom else []
-        levels = [common.level(point, factor, language) for factor in varied]
+        levels = [common.level(point, factor, language) for factor in varied] or [str(point["point"])]
         rows.append(Row([*levels, *cells], "" if point["valid"] else "invalid"))
     if len(points) > len(shown):
         rows.append(Across(say(language, "rule_book.more", {"count": len(points) - len(shown)}), heading=False))

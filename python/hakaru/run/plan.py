@@ -244,7 +244,9 @@ def lines(
         further = "" if schedule.is_fixed else " and further rounds of points that are not precise enough"
         text.append(f"seed {expanded.seed}; order: {' '.join(r.name for r in expanded.repetitions)}{further}")
         text.append("points:")
-        text += [f"  {p.id}  " + "  ".join(f"{k} {v}" for k, v in p.factors.items()) for p in expanded.points]
+        text += [
+            f"  {p.id}  " + "  ".join(f"{k} {level_text(v)}" for k, v in p.factors.items()) for p in expanded.points
+        ]
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, refusal in refused.items():
         reasons.setdefault((refusal.reason, refusal.hint), []).append(name)

@@ -72,7 +72,7 @@ class Terminal:
     """One line on a terminal, redrawn in place, below the results of the repetitions so far."""
 
     def __init__(self, stream: IO[str]) -> None:
-        console = Console(file=stream)
+        console = Console(file=stream, emoji=False)
         columns = (BarColumn(24), TextColumn("{task.description}", markup=False))
         self._progress = Progress(*columns, console=console, transient=True)
         self._task: TaskID = self._progress.add_task("", total=None)

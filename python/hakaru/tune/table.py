@@ -33,10 +33,10 @@ def print_tuning(summary: dict[str, Any], reports: Sequence[Path], language: str
     say(console, worded(language, "terminal.origin", {"origins": origins}))
     for block in tuning["text"]:
         location = f" ({block['file']})" if block["file"] else ""
-        console.print(f"\n# {worded(language, 'tuning.text.' + block['name'])}{location}", markup=False, soft_wrap=True)
-        console.print(block["text"], markup=False, soft_wrap=True, end="")
+        console.print(f"\n# {worded(language, 'tuning.text.' + block['name'])}{location}", soft_wrap=True)
+        console.print(block["text"], soft_wrap=True, end="")
     for path in reports:
-        console.print(worded(language, "terminal.report", {"path": str(path)}), markup=False, soft_wrap=True)
+        console.print(worded(language, "terminal.report", {"path": str(path)}), soft_wrap=True)
 
 
 def _trials(tuning: dict[str, Any]) -> Table:

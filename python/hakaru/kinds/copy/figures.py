@@ -17,6 +17,7 @@ from hakaru.report import charts
 from hakaru.report.charts import Axes, Bar, Cell, Chart, Line, Size
 from hakaru.report.figures import Figure, note, origin_of, value_bars, with_interval
 from hakaru.report.sweep import Summary
+from hakaru.study.part import level_text
 from hakaru.units import format_size
 from hakaru.wording import number, say, tenths
 
@@ -57,7 +58,7 @@ def plain_points(summary: Summary) -> list[Json]:
 def label(summary: Summary, point: Json) -> str:
     """A point's levels in words. Factors that plain points lack are named."""
     plain = summary["points"][0]["factors"]
-    return ", ".join(str(v) if f in plain else f"{f} {v}" for f, v in point["factors"].items())
+    return ", ".join(level_text(v) if f in plain else f"{f} {level_text(v)}" for f, v in point["factors"].items())
 
 
 def published(summary: Summary, point: Json, metric: str = "mib_per_s") -> tuple[Json, Json] | None:

@@ -14,6 +14,7 @@ from hakaru.kinds.copy.figures import label, plain_points, published
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
 from hakaru.report.sweep import factor_title
+from hakaru.study.part import level_text
 from hakaru.wording import MISSING, number, say, tenths
 
 Json = dict[str, Any]
@@ -51,7 +52,7 @@ def _point(point: Json, varied: list[str], letters: Mapping[str, str], language:
         return number(metrics[name]["mean"], language)
 
     fairness, jain = (metrics[name]["mean"] for name in ("fastest_to_slowest", "jain_index"))
-    cells: list[Cell | str] = [str(point["factors"][factor]) for factor in varied]
+    cells: list[Cell | str] = [level_text(point["factors"][factor]) for factor in varied]
     cells += [
         str(metrics["mib_per_s"]["n"]),
         common.with_interval(metrics["mib_per_s"], language),

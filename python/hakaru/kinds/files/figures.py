@@ -59,7 +59,7 @@ def _swept(measured: list[Json], searched: list[Json], language: str) -> Figure 
         values: list[LinePoint] = [(tools, rate["mean"], rate["low"], rate["high"]) for tools, rate in rates]
         if len(searched) == len(groups) == 1 and searched[0]["over"] == names.SWEPT:
             lines += goals.lines(searched[0], {names.RATE: values}, language)
-        lines.append(Line(title, values, PALETTE[place % len(PALETTE)]))
+        lines.append(Line(title, values, *charts.look(place)))
     if not any(len(line.points) > 1 for line in lines):
         return None
     axes = Axes(say(language, "axis.tools"), say(language, "axis.files"))

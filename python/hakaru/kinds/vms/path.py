@@ -10,6 +10,7 @@ from hakaru.kinds.vms.analysis.flows import SHARES
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
 from hakaru.report.sweep import factor_title
+from hakaru.study.part import level_text
 from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
@@ -145,7 +146,7 @@ def _row(point: Json, varied: list[str], letters: Mapping[str, str], language: s
     def mean(name: str) -> str:
         return number(metrics[name]["mean"], language)
 
-    cells: list[Cell | str] = [str(point["factors"].get(factor, "")) for factor in varied]
+    cells: list[Cell | str] = [level_text(point["factors"].get(factor, "")) for factor in varied]
     cells += [
         str(metrics["mb_per_s"]["n"]),
         common.with_interval(metrics["mb_per_s"], language),

@@ -87,7 +87,7 @@ class VmsReport(ReportKind):
             "time": format_duration(study.measure.time_ns),
             "interval": intervals.in_words(study.measure.intervals, language),
         }
-        used = {str(p["factors"].get("pattern")) for p in summary["points"]}
+        used = {str(p["factors"].get("pattern", load_at(study).pattern)) for p in summary["points"]}
         used |= {group.pattern for group in load_at(study).groups.values()}
         patterns = load_at(study).patterns
         pattern_sentences = [pattern(name, each, language) for name, each in patterns.items() if name in used]
@@ -128,7 +128,10 @@ class VmsReport(ReportKind):
         all_tables += path_event_report.tables(summary, letters, self.point_name, language)
         for i in range(len(summary["sweeps"])):
             all_tables += tables.of_sweep(Sweep(summary, i), letters, language)
-        return all_tables
+        if all_tables or not summary["points"]:
+            return all_tables
+        # Points without a numeric factor in common are in no sweep.
+        return [tables.of_points(summary["points"], letters, language)]
 
     def about_tables(self, summary: Json, language: str) -> str:
         """Meaning of the bounds, in studies of distance."""

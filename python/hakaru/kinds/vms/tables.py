@@ -1,11 +1,11 @@
 """Tables of one sweep: rates and response times, hosts, network and array, and the utilisation of
-each resource.
+each resource. Points of no sweep have a table of rates and response times.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,18 @@ def of_sweep(sweep: Sweep, letters: Mapping[str, str], language: str) -> list[Ta
     return [_points(sweep, letters, language), *others]
 
 
+def of_points(points: Sequence[Json], letters: Mapping[str, str], language: str) -> Table:
+    """The rates and response times of points that belong to no sweep."""
+    columns = [Column(say(language, f"table.{name}")) for name in ("n", "iops", *RATES, *LATENCIES)]
+
+    def cells(point: Json) -> list[Cell | str]:
+        return _values(point["metrics"], [], language)
+
+    return common.points_table(
+        points, letters, language, title="table.points", metric="iops", columns=columns, cells=cells
+    )
+
+
 def _points(sweep: Sweep, letters: Mapping[str, str], language: str) -> Table:
     published = {r["level"]: r for ref in sweep.references if ref["metric"] == "iops" for r in ref["rows"]}
     names = ["n", "iops", *(("published", "difference") if published else ()), *RATES, *LATENCIES]
@@ -75,22 +87,27 @@ def _points(sweep: Sweep, letters: Mapping[str, str], language: str) -> Table:
 
 
 def _cells(sweep: Sweep, point: Json, published: Mapping[float, Json], language: str) -> list[Cell | str]:
-    metrics = point["metrics"]
-
-    def mean(name: str) -> str:
-        return number(metrics[name]["mean"], language)
-
     published_cells: list[str] = []
     if published:
         row = published.get(sweep.level(point))
         error = row["error_percent"] if row else None
         difference = "" if error is None else sentences.signed(language, error)
         published_cells = [number(row["published"], language) if row else "", difference]
+    return [number(sweep.level(point), language), *_values(point["metrics"], published_cells, language)]
+
+
+def _values(metrics: Json, published: Sequence[str], language: str) -> list[Cell | str]:
+    """The cells of a point's rates and response times; those of the published rate follow the
+    rate.
+    """
+
+    def mean(name: str) -> str:
+        return number(metrics[name]["mean"], language)
+
     return [
-        number(sweep.level(point), language),
         str(metrics["iops"]["n"]),
         common.with_interval(metrics["iops"], language),
-        *published_cells,
+        *published,
         *(mean(name) for name in ("read_iops", "write_iops", "mb_per_s")),
         common.with_interval(metrics["latency_ms_mean"], language),
         *(mean(f"latency_ms_{name}") for name in ("p50", "p99", "p999", "max")),

@@ -65,9 +65,11 @@ NARROW = Size(224, 220, 92)
 
 
 def look(index: int) -> tuple[str, tuple[int, ...], str]:
-    """Colour, dash and marker of the series with this index; they repeat after eight."""
-    place = index % len(PALETTE)
-    return PALETTE[place], DASHES[place], MARKERS[place]
+    """Colour, dash and marker of the series with this index. They repeat together after 64: eight
+    series with colours of their own, then the same colours with other dashes and markers.
+    """
+    place, turn = index % len(PALETTE), index // len(PALETTE)
+    return PALETTE[place], DASHES[(place + turn) % len(DASHES)], MARKERS[(place + turn) % len(MARKERS)]
 
 
 def theme() -> ThemeConfig:
