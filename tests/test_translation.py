@@ -115,6 +115,7 @@ def test_templates_are_sorted_by_how_specific_they_are() -> None:
         ("no study named 'leave it out'", "'leave it out' という検証シナリオはない"),
         ("add `no message:` here", "ここに `no message:` を加える"),
         ("valid here: copy, files, packets, vms", "使える名前：copy, files, packets, vms"),
+        ("s.yaml:1:1: factors: should be a list (found nothing)", "s.yaml:1:1: factors：リストを書く（指定：なし）"),
         # Unknown texts stay English.
         ("the moon is made of cheese", "the moon is made of cheese"),
         ("the moon exists", "the moon exists"),

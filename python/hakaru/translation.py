@@ -168,7 +168,8 @@ def _text(text: str, *, is_value: bool = False) -> str:
         if (whole := _matched(text, containing=" (found ")) is not None:
             return whole
         if (fault := _known(found[1])) is not None:
-            return f"{fault}（指定：{found[2]}）"
+            value = found[2] if _is_quoted(found[2]) else _known(found[2]) or found[2]
+            return f"{fault}（指定：{value}）"
     if (whole := _known(text, is_value=is_value)) is not None:
         return whole
     for separator, japanese_separator in _SEPARATORS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 from collections.abc import Callable
@@ -126,6 +127,16 @@ def test_file_system_without_holes_is_a_warning(monkeypatch: pytest.MonkeyPatch,
     finding = doctor.check_array_files()
     assert finding.status == "warn" and "UNMAP would not free space" in finding.message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
+    finding = doctor.check_array_files()
+    assert finding.status == "warn" and "No space left on device" in finding.message and finding.hint
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hakaru.engine import contract
 from hakaru.engine.offset import ClockOffset, ClockRecord
 from hakaru.errors import UsageError
 from hakaru.kinds.vms.load import load_at
-from hakaru.remote.host import HostSpec
+from hakaru.remote.host import HostSpec, SshHost
 from hakaru.remote.secrets import with_secrets
 from hakaru.run.outcome import _clock_caveats
 from hakaru.run.site import SitePlace, check_writes
@@ -93,8 +93,9 @@ def test_bad_site_names_the_place(tmp_path: Path, extra: str, message: str) -> N
 def test_portal_is_an_address_and_a_port(tmp_path: Path, portal: str) -> None:
     path = site(tmp_path)
     path.write_text(path.read_text().replace("192.0.2.10:3260", f"'{portal}'"))
-    with pytest.raises(UsageError, match="portal"):
+    with pytest.raises(UsageError, match="portal") as e:
         load_site(path)
+    assert "for example 192.0.2.10:3260" in e.value.message and "pattern" not in e.value.message
 
 
 CHAP = "chap:\n  name: vm\n  secret_file: secrets/vm\n  target: {name: array, secret_file: secrets/array}\n"
@@ -223,3 +224,18 @@ def test_load_hosts_share_the_jobs_of_a_copy(tmp_path: Path) -> None:
     loads = SitePlace(load_site(path), {}, allow_writes=True).loads(expanded, expanded.repetitions[0])
     jobs = {host: len(config.jobs) for host, config in loads.items()}  # type: ignore[union-attr]
     assert jobs == {"kvm-1": 1, "local": 1}
+
+
+@pytest.mark.parametrize(
+    ("engine", "named"),
+    [
+        ("hakaru-engine", ["root@load-1:`", "`engine: ~/hakaru-engine`"]),
+        ("/opt/engine", ["root@load-1:/opt/engine`"]),
+    ],
+)
+def test_hint_to_copy_the_engine_names_a_place_that_a_login_finds(
+    engine: str, named: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hakaru.remote.host.find_engine", lambda: Path("/usr/lib/hakaru-engine"))
+    hint = SshHost(HostSpec("load-1", "root@load-1", engine), "root@load-1")._how_to_copy()
+    assert all(each in hint for each in named), hint

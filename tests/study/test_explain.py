@@ -37,6 +37,8 @@ class File(BaseModel):
     [
         ({"size": "65 TiB"}, "size: should be at most 64 TiB (found '65 TiB')", ""),
         ({"time": "500 ms"}, "time: should be at least 1 s (found '500 ms')", ""),
+        ({"time": 0}, "time: should be at least 1 s (found 0)", ""),
+        ({"size": 0}, "size: should be at least 512 B (found 0)", ""),
         ({"count": 0}, "count: should be at least 1 (found 0)", ""),
         ({"loss": "1%"}, "loss: needs fields, for example {percent: 1} (found '1%')", "burst_frames, percent"),
         ({"vms": 2}, "vms: VMs load one array (found 2)", ""),

@@ -22,6 +22,7 @@ def template(name: str) -> str:
 VMS, COPY = template("vms"), template("copy")
 LINK = "rate: 100 Mbit/s,"
 PATTERN = "kind: closed, queue_depth: 8"
+FACTORS = "factors:" + VMS.partition("factors:")[2].partition("measure:")[0]
 
 MISTAKES = [
     # Quantities
@@ -44,6 +45,8 @@ MISTAKES = [
     (COPY, "queue: 120 KiB", "queue: 120 KiB, red: true", "did you mean 'discipline'?"),
     (COPY, LINK, f"{LINK} rtt: 5 ms,", "did you mean 'delay'?"),
     (COPY, LINK, f"{LINK} bandwidth: 5 ms,", "did you mean 'rate'?"),
+    (VMS, "time: 2 s", "time: 0", "should be at least 1 s (found 0)"),
+    (VMS, FACTORS, "factors:\n", "the key has no value"),
     # Names
     (VMS, "metric: latency_ms_p99", "metric: p99", "did you mean 'latency_ms_p99'?"),
     (VMS, "metric: latency_ms_p99", "metric: latency", "did you mean 'latency_ms_p99'?"),

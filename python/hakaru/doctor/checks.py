@@ -202,6 +202,20 @@ def check_array_files() -> Finding:
     name = "array files"
     if not os.access(".", os.W_OK):
         return Finding(name, "ok", f"not checked, because {Path.cwd()} cannot be written to")
+    try:
+        missing = _lacking()
+    except OSError as e:
+        return Finding(name, "warn", f"no file can be written in {Path.cwd()}: {e.strerror}", "free some space in it")
+    if missing:
+        hint = "keep pools and LU files on ext4, xfs or btrfs"
+        return Finding(name, "warn", f"the file system of {Path.cwd()} lacks {' and '.join(missing)}", hint)
+    return Finding(name, "ok", f"holes and O_DIRECT work in {Path.cwd()}")
+
+
+def _lacking() -> list[str]:
+    """Return the features that the file system of the current directory lacks. Raises OSError if no
+    file can be written.
+    """
     missing = []
     with tempfile.TemporaryFile(dir=".") as file:
         file.write(bytes(2 * _HOLE_BYTES))
@@ -214,10 +228,7 @@ def check_array_files() -> Finding:
             os.close(os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT))
         except OSError:
             missing.append("O_DIRECT (LUs with `direct: true` would not open)")
-    if missing:
-        hint = "keep pools and LU files on ext4, xfs or btrfs"
-        return Finding(name, "warn", f"the file system of {Path.cwd()} lacks {' and '.join(missing)}", hint)
-    return Finding(name, "ok", f"holes and O_DIRECT work in {Path.cwd()}")
+    return missing
 
 
 def check_iscsi_port() -> Finding:

@@ -46,23 +46,27 @@ from hakaru.study.document import read_document
 from hakaru.study.load import validate
 from hakaru.study.model import Part
 from hakaru.study.part import Id
+from hakaru.text import Form
 
 HOST = "this-host"
 """Name of this machine as a node, unless the site names its load hosts."""
 
-_PORTAL = r"^(\[[0-9a-fA-F:.]+\]|[^\s\[\]:/@]+):[0-9]{1,5}$"
-
-_MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
-Interface = Annotated[str, StringConstraints(pattern=r"^[^\s/]{1,15}$")]
+_PORTAL = Form(
+    r"(\[[0-9a-fA-F:.]+\]|[^\s\[\]:/@]+):[0-9]{1,5}",
+    "address:port, for example 192.0.2.10:3260; IPv6 as [address]:port",
+    280,
+)
+_MAC = Form(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", "an Ethernet address in lower case, for example 02:00:00:00:00:01")
+_FILE_NAME = r"[^\\/:*?\"<>|]+"
+_FOLDER = Form(f"{_FILE_NAME}(/{_FILE_NAME})*", "a folder of the share, for example a/b", 200)
+Interface = Annotated[str, Form(r"[^\s/]{1,15}", "the name of an interface of this machine, for example eth2")]
 
 
 class SiteLu(Part):
     """An existing LU."""
 
-    portal: Annotated[str, StringConstraints(pattern=_PORTAL, max_length=280)] = Field(
-        description="address:port; IPv6 as [address]:port"
-    )
-    target_name: Annotated[str, StringConstraints(min_length=1, max_length=223, pattern=r"^\S+$")]
+    portal: Annotated[str, _PORTAL] = Field(description="address:port; IPv6 as [address]:port")
+    target_name: Annotated[str, Form(r"\S+", "a name without spaces, such as iqn.2026-01.example:array", 223)]
     lun: int = Field(ge=0, le=255)
     expendable: bool = Field(default=False, description="all data on it may be lost")
     role: Literal["source", "destination"] | None = Field(default=None, description="use of the LU in backups")
@@ -98,12 +102,12 @@ class SiteShareUser(Part):
 class SiteShare(Part):
     """A share of an existing file server."""
 
-    server: Annotated[str, StringConstraints(pattern=r"^[^\s/@]+$", max_length=255)] = Field(
+    server: Annotated[str, Form(r"[^\s/@]+", "the name or the address of a server, without //", 255)] = Field(
         description="name or address of the server"
     )
     port: int = Field(default=445, ge=1, le=65535)
-    name: Annotated[str, StringConstraints(pattern=r"^[^\\/:*?\"<>|]+$", max_length=80)]
-    folder: Annotated[str, StringConstraints(pattern=r"^[^\\/:*?\"<>|]+(/[^\\/:*?\"<>|]+)*$", max_length=200)] = Field(
+    name: Annotated[str, Form(_FILE_NAME, "the name of a share, without \\ and /", 80)]
+    folder: Annotated[str, _FOLDER] = Field(
         default="hakaru",
         description="folder of the share in which trees are built. It must be missing or empty, or have the same trees",
     )
@@ -138,7 +142,7 @@ class SitePort(Part):
     address: Annotated[str, AfterValidator(_check_address)] = Field(
         description="address of the frames at this port; no interface has it"
     )
-    device_mac: Annotated[str, StringConstraints(pattern=_MAC)] | None = Field(
+    device_mac: Annotated[str, _MAC] | None = Field(
         default=None, description="Ethernet address of the device's port, if it routes; null: it bridges"
     )
 
@@ -170,18 +174,22 @@ class SitePorts(Part):
 
 
 # A leading `-` would be an option of ssh. The path is not quoted, so that `~` works.
-_DESTINATION = r"^(ssh://)?[A-Za-z0-9_\[][A-Za-z0-9_.@:\[\]%-]*$"
-_ENGINE = r"^[A-Za-z0-9_./~][A-Za-z0-9_./~+-]*$"
+_DESTINATION = Form(
+    r"(ssh://)?[A-Za-z0-9_\[][A-Za-z0-9_.@:\[\]%-]*", "a destination of ssh, for example tester@kvm-1.example", 280
+)
+_ENGINE = Form(
+    r"[A-Za-z0-9_./~][A-Za-z0-9_./~+-]*", "a path without spaces, for example /usr/local/bin/hakaru-engine", 1000
+)
 
 
 class SiteHost(Part):
     """A machine that the load runs on."""
 
     name: Id = Field(description="name in results")
-    ssh: Annotated[str, StringConstraints(pattern=_DESTINATION, max_length=280)] | None = Field(
+    ssh: Annotated[str, _DESTINATION] | None = Field(
         default=None, description="destination for `ssh`, a name of ~/.ssh/config or user@host; null: this machine"
     )
-    engine: Annotated[str, StringConstraints(pattern=_ENGINE, max_length=1000)] | None = Field(
+    engine: Annotated[str, _ENGINE] | None = Field(
         default=None, description="path of hakaru-engine on that machine; null: the one on the PATH of its login"
     )
 
@@ -240,7 +248,7 @@ def load_site(path: Path) -> Site:
     """Load a site from a file. Every error names file:line:column. Checks that files of secrets
     exist, and makes their paths absolute.
     """
-    site = validate(read_document(path), Site)
+    site = validate(read_document(path), Site, "`hakaru docs sites` describes the fields")
     folder, chap, share = path.parent, site.chap, site.share
     if chap is not None:
         own = _secret(chap, folder, "CHAP user")

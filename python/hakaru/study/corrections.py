@@ -43,6 +43,8 @@ def needed_values(types: Collection[str]) -> str | None:
 
 def correction(types: Collection[str], value: Any, path: Sequence[str | int]) -> str:
     """A hint with the value in the form that the field needs; empty if there is no obvious one."""
+    if value is None:
+        return "the key has no value: write one, or leave the key out"
     needed = [NEEDED[each] for each in types if each in NEEDED]
     name = str(path[-1]) if path else ""
     if any(each in _NUMBERS for each in needed):

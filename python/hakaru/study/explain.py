@@ -94,7 +94,7 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails, types: Sequ
         return Explained(path, False, f"{dotted((*path, missing))}: missing", f"add `{missing}:` here")
     hint = str(error.get("ctx", {}).get("hint", ""))
     value = value_at(data, path)
-    limit = _limit(error, value)
+    limit = _limit(error, value if isinstance(value, str) else _example_of(model, path, data))
     if limit is not None:
         return Explained(path, False, f"{dotted(path)}: {limit} (found {value!r})", "")
     if error["type"] == "model_type" and path:
@@ -107,7 +107,8 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails, types: Sequ
         return _of_union(path, error, value)
     needed = needed_values([each for each in types if each in NEEDED]) if error["type"] in NEEDED else None
     if needed is not None:
-        shown = f"{dotted(path)}: should be {needed} (found {repr(value)[:60]})"
+        found = "nothing" if value is None else repr(value)[:60]
+        shown = f"{dotted(path)}: should be {needed} (found {found})"
         return Explained(path, False, shown, correction(types, value, path))
     if error["type"] == "literal_error" and isinstance(value, str):
         hint = hint or did_you_mean(value, re.findall(r"'([^']+)'", error["ctx"]["expected"]), "")
@@ -170,14 +171,22 @@ _LIMITS = {
 """Type of an error → key of its bound, and the phrase for it."""
 
 
-def _limit(error: ErrorDetails, value: Any) -> str | None:
-    """The violated bound, in the kind of unit that the file uses; None for other errors."""
+def _limit(error: ErrorDetails, written: str | None) -> str | None:
+    """The violated bound; None for other errors. `written`: a value of the field with the kind of
+    unit in which the bound is shown; None: a field without units.
+    """
     if error["type"] not in _LIMITS:
         return None
     name, phrase = _LIMITS[error["type"]]
     bound = error["ctx"][name]
-    bound_text = format_as(value, int(bound)) if isinstance(value, str) else None
+    bound_text = format_as(written, int(bound)) if written is not None else None
     return phrase.format(bound=bound_text or f"{bound:g}")
+
+
+def _example_of(model: type[BaseModel], path: Path_, data: Any) -> str | None:
+    """A value of the field with its unit; None for a field without units. `0` needs no unit."""
+    members = _members(_schema(model), path, data)
+    return next((each for member in members for each in member.get("examples", ()) if isinstance(each, str)), None)
 
 
 def _example(model: type[BaseModel], path: Path_, data: Any) -> tuple[str, list[str]]:
