@@ -205,3 +205,16 @@ def test_folder_that_cannot_be_examined_is_an_environment_error(tmp_path: Path) 
         list_runs(long)
     with pytest.raises(UsageError, match="no run named"):
         find_run("x" * 300, tmp_path)
+
+
+def test_reopened_run_loses_the_unfinished_files_of_ended_processes(tmp_path: Path) -> None:
+    finished = write(tmp_path).finish()
+    left, used = (finished / "samples" / f".p01-1.parquet.{pid}" for pid in (12, 13))
+    own = finished / ".run.json.12"
+    for file in (left, used, own):
+        file.write_text("{}")
+    for file in (left, own):
+        os.utime(file, (0, 0))
+    partial = RunWriter.reopen(finished).directory
+    assert [file.name for file in partial.rglob(".*")] == [used.name]
+    assert (partial / "run.json").exists() and list(partial.glob("samples/p01-2*"))

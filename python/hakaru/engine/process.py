@@ -18,6 +18,8 @@ from hakaru.engine.session import EngineSession
 from hakaru.errors import EnvironmentError_
 
 HELLO_TIMEOUT_S = 10.0
+REMOVAL_S = 120.0
+"""Time that a load of files has to delete its trees when it is ended, in place of `grace_s`."""
 
 
 class LateStartError(EnvironmentError_):
@@ -48,6 +50,8 @@ class EngineProcess(ChildEngine):
         arguments = ["run"] if namespace is None else ["run", "--netns", f"/proc/self/fd/{namespace}"]
         process = await start_child([program, *arguments], pass_fds=() if namespace is None else (namespace,))
         engine = cls(node, config.engine, str(program), process)
+        if isinstance(config, contract.FilesLoad) and config.remove:
+            engine.grace_s = REMOVAL_S
         try:
             await engine._introduce(config, HELLO_TIMEOUT_S)
         except BaseException:

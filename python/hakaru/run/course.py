@@ -106,7 +106,8 @@ class StudyCourse:
         self._results = _Results(self.expanded, writer.directory)
         self._has_result = bool(done)
         self._may_end = self._is_site and self._schedule.is_fixed and not is_resumed
-        if not is_resumed or not self._schedule.is_fixed:
+        # A run that was killed while it was opened may lack the file.
+        if not is_resumed or not self._schedule.is_fixed or not (writer.directory / "points.json").exists():
             self._write_points(writer)
 
     def _write_points(self, writer: RunWriter) -> None:

@@ -18,7 +18,7 @@ from hakaru.lab.plan import LabPlan
 from hakaru.run import kind
 from hakaru.run.machine import memory_available_bytes
 from hakaru.run.plan import cost_of, estimate
-from hakaru.study import Expanded
+from hakaru.study import Expanded, Repetition
 from hakaru.units import format_size
 
 # Open files of a process besides one socket per session: stores, pipes of zero-copy reads, logins
@@ -39,7 +39,9 @@ def check_machine(
     """
     find_engine()
     part = kind.of(expanded.study)
-    if lab is not None and any(part.file_servers(expanded, turn, lab) for turn in expanded.repetitions):
+    # A search has no repetitions yet.
+    turns = [Repetition(point, 1, 0) for point in expanded.points if point.id not in impossible]
+    if lab is not None and any(part.file_servers(expanded, turn, lab) for turn in turns):
         check_programs()
     needed = estimate(expanded, lab, impossible, done)
     _check_folder(folder, needed.disk_bytes, "--out or HAKARU_RUNS")

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from hakaru.errors import UsageError
 from hakaru.store import typed
 from hakaru.store.captures import SUFFIX, keep_captures
-from hakaru.store.files import environment_error, sync_directory, write_atomic, write_json
+from hakaru.store.files import environment_error, remove_unfinished, sync_directory, write_atomic, write_json
 from hakaru.store.tables import Histograms, Samples
 from hakaru.store.tcp import write_tcp
 from hakaru.suggest import did_you_mean
@@ -191,7 +191,10 @@ class RunWriter:
             except OSError as e:
                 raise environment_error(directory, "cannot continue", e) from e
             directory = partial
-        return cls(directory)
+        writer = cls(directory)
+        for folder in (directory, *(child for child in directory.iterdir() if child.is_dir())):
+            remove_unfinished(folder)
+        return writer
 
     @property
     def name(self) -> str:

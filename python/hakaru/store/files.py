@@ -11,12 +11,14 @@ import contextlib
 import errno
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from hakaru.errors import EnvironmentError_
 
+WRITING_MAX_S = 60.0
 HINTS = {
     errno.ENOSPC: "free some space, then continue with `hakaru run STUDY --resume RUN`; finished repetitions are kept",
     errno.EDQUOT: "your quota is used up: free some space, then continue with --resume",
@@ -53,6 +55,17 @@ def write_atomic(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise environment_error(path, "cannot write", e) from e
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote in `folder`: those
+    that are older than any writing takes. Numbers of processes in a sandbox say nothing outside.
+    """
+    for file in folder.glob(".*.*"):
+        if file.suffix[1:].isdigit():
+            with contextlib.suppress(OSError):
+                if time.time() - file.stat().st_mtime > WRITING_MAX_S:
+                    file.unlink()
 
 
 def write_json(path: Path, value: Any) -> None:

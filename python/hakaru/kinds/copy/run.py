@@ -145,11 +145,12 @@ def _check_site(expanded: Expanded, site: Site) -> None:
                 "labs have guests",
                 "choose other points with --only",
             )
-    if load_at(expanded.study).destination.tape is not None:
-        raise UsageError(
-            "nothing was written: the study copies images to a tape library, which a site cannot name",
-            "run the study in its lab, without --site",
-        )
+        if load_at(expanded.at(point)).destination.tape is not None:
+            raise UsageError(
+                f"nothing was written: the point {shown(point)} copies images to a tape library, which a site cannot "
+                "name",
+                "choose other points with --only, or run the study in its lab, without --site",
+            )
     for role in ("source", "destination"):
         if not site.of_role(role):
             raise UsageError(
