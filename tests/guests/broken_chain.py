@@ -21,7 +21,7 @@ from hakaru.lab.plan.device_guests import DeviceGuest, device_guests
 
 from tests.guests.test_device import guests_below
 
-LAB = {"hosts": ["generator"], "device": {"name": "router", "forwards": "guest", "guest": {"chain": 2}}}
+LAB = {"hosts": ["generator"], "device": {"name": "router", "forwards": "guest", "guest": {"cpus": 1, "chain": 2}}}
 
 
 def with_missing_bridge(device: Device) -> tuple[DeviceGuest, ...]:

@@ -5,6 +5,8 @@ processor.
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import shutil
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -45,14 +47,19 @@ def _write_line(config: pytest.Config, line: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def image() -> Image:
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """Image from the cache, built if it is missing. Skips if guests cannot run here."""
     if shutil.which("qemu-system-x86_64") is None:
         pytest.skip("qemu-system-x86_64 is not installed (Debian package qemu-system-x86)")
-    try:
-        return find_image()
-    except EnvironmentError_ as error:
-        pytest.skip(f"no guest image: {error.message}; {error.hint}")
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    # One process builds a missing image, the others wait for it.
+    with (shared / "guest-image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            return find_image()
+        except EnvironmentError_ as error:
+            pytest.skip(f"no guest image: {error.message}; {error.hint}")
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from tests.guests.forwarding import frame_to
 
 LAB = {
     "hosts": ["generator"],
-    "device": {"name": "router", "forwards": "guest", "guest": {"nic": {"model": "vhost-user"}}},
+    "device": {"name": "router", "forwards": "guest", "guest": {"cpus": 1, "nic": {"model": "vhost-user"}}},
 }
 FRAMES = 3000
 TIMEOUT_S = 60

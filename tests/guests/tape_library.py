@@ -77,7 +77,7 @@ async def library_in(image: Image, config: dict[str, Any]) -> AsyncIterator[Libr
         tempfile.TemporaryDirectory() as folder,
         array(lus=[], tape_library=config | {"folder": folder}) as storage,
     ):
-        async with await Guest.boot(GuestSpec("tape", image), accelerator) as guest:
+        async with await Guest.boot(GuestSpec("tape", image, cpus=1), accelerator) as guest:
             await guest.run("modprobe st && modprobe sg && modprobe ch")
             async with open_iscsi(guest) as initiator:
                 session = await initiator.log_in(storage.portal, TARGET_NAME)

@@ -76,7 +76,7 @@ def test_fstrim_returns_the_pages_of_deleted_files(guest: Guest, run: Run, tmp_p
 # prints long numbers fast only if it needs no format.
 FIRST, LINE_BYTES = 10**14, 16
 CHUNK_BYTES = 256 << 10
-POOL_MIB, WANTED_MIB = 32, 48
+POOL_MIB, WANTED_MIB = 16, 24
 
 
 def numbers(length_bytes: int) -> str:
@@ -113,7 +113,7 @@ def test_full_pool_gives_enospc_and_the_guest_continues_after_growth(guest: Gues
 async def read_back(guest: Guest, disk: str, length_bytes: int) -> None:
     """Check, past the guest's page cache, that the acknowledged data are on the disk."""
     read = f"dd if={disk} bs={CHUNK_BYTES} count={length_bytes // CHUNK_BYTES} iflag=direct 2>/dev/null"
-    checksums = await guest.run(f"{read} | sha256sum; {numbers(length_bytes)} | sha256sum", timeout_s=LONG_S)
+    checksums = await guest.run(f"{read} | md5sum; {numbers(length_bytes)} | md5sum", timeout_s=LONG_S)
     assert len(set(checksums.split("\n")[:2])) == 1, checksums
 
 

@@ -225,7 +225,7 @@ async def run(image_name: str, *, offloads: bool, queues: int) -> dict[str, Any]
         return {"refused": refusal.reason}
     await connect_cables()
     ports = tuple(Port(name, nic, (), vectors_of(nic, facts)) for name, nic in zip(PORTS, nics, strict=True))
-    spec = GuestSpec("router", image, ports=ports, host_network=False)
+    spec = GuestSpec("router", image, cpus=queues, ports=ports, host_network=False)
     mac, own = macs_of(ports, spec.number)
     result: dict[str, Any] = {"forwarded_by": own}
     async with await EngineProcess.spawn("fabric", fabric()) as engine:

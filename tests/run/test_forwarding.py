@@ -13,12 +13,14 @@ from hakaru.store import RunReader
 from tests.kinds.packets.study import written
 from tests.run.conftest import Hakaru
 
-SLOW = {
+SLOW: dict[str, Any] = {
     "frame": 512,
     "search": {"lowest": 500.0, "highest": 4000.0, "budget": "4 s", "goals": [{"trial": "500 ms", "time": "1 s"}]},
     "latency": {"percent": [50], "time": "200 ms"},
 }
 """Rates that every machine and device reaches, so that no frame may be lost."""
+FLOODED: dict[str, Any] = {"search": SLOW["search"] | {"budget": "1 s"}, "latency": None}
+"""A load of which only the flood before the search is of interest."""
 
 
 def forwarding(folder: Path, **devices: list[str]) -> Path:
@@ -60,11 +62,10 @@ def test_ports_forward_a_flood_at_most_at_their_rate_and_count_every_frame_that_
 ) -> None:
     """`make calibrate` also searches for this rate, which needs an idle machine."""
     variables = {"device": {"sets": ["lab.device.forwards"]}, "frame": {"sets": ["load.frame"]}}
-    load = {name: part for name, part in SLOW.items() if name != "frame"} | {"latency": None}
     study = written(
         tmp_path / "study",
         lab={"hosts": ["generator"], "device": {"port_rate": "20 Mbit/s"}},
-        load=load,
+        load=FLOODED,
         variables=variables,
         factors=[{"device": ["bridge", "routing"], "frame": [512]}],
     )
@@ -84,10 +85,9 @@ def test_ports_forward_a_flood_at_most_at_their_rate_and_count_every_frame_that_
 @pytest.mark.alone
 def test_frames_that_a_full_queue_drops_count_as_sent_and_lost(hakaru: Hakaru, tmp_path: Path) -> None:
     methods = ["af_xdp", "sendmmsg"]
-    load = {name: part for name, part in SLOW.items() if name != "frame"} | {"latency": None}
     variables = {"frame": {"sets": ["load.frame"]}, "transmit": {"sets": ["load.transmit"]}}
     factors = [{"frame": [64], "transmit": methods}]
-    records = records_of(hakaru, written(tmp_path / "study", load=load, variables=variables, factors=factors))
+    records = records_of(hakaru, written(tmp_path / "study", load=FLOODED, variables=variables, factors=factors))
     assert sorted(record["factors"]["transmit"] for record in records) == methods
     for record in records:
         assert record["status"] == "done", record["error"]

@@ -127,9 +127,9 @@ def test_the_run_in_progress_fills_at_every_width(served: Served, live: Scripted
 
 
 # Alone, because runs are compared only while a processor would be idle: beside other tests, a
-# page took more than two minutes.
+# page took more than two minutes. A comparison takes seconds, so one test looks at its page.
 @pytest.mark.alone
-def test_two_runs_are_compared_by_clicks(served: Served, folder: Path) -> None:
+def test_two_runs_are_compared_by_clicks_on_pages_that_everybody_can_read(served: Served, folder: Path) -> None:
     page = served.page()
     page.locator("input[name=before]").nth(0).check()
     page.locator("input[name=after]").nth(1).check()
@@ -139,6 +139,22 @@ def test_two_runs_are_compared_by_clicks(served: Served, folder: Path) -> None:
     page.click("text=Show every comparison")
     page.locator(".compared tbody tr").nth(count).wait_for()
     assert served.faults == []
+    assert "lang=en" in page.url
+    for language in LANGUAGES:
+        if language != "en":
+            page.goto(page.url.replace("lang=en", f"lang={language}"))
+            page.wait_for_selector(".compared tbody tr")
+        page.evaluate(axe.SCRIPT)
+        # The page has no script: width and scheme select styles.
+        for width, scheme in FORMS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate(axe.VIOLATIONS) == [], (width, scheme, language)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, language)
+            if width == FORMS[0][0]:
+                page.wait_for_selector("figure svg")
+                assert page.evaluate("document.querySelectorAll('figure > div svg text').length") > 20
+                assert page.evaluate(PALE) == [], (scheme, language)
 
 
 def test_a_report_runs_no_script_and_a_second_use_of_the_token_fails(served: Served, folder: Path) -> None:
@@ -167,11 +183,10 @@ def test_a_link_in_a_report_downloads_a_capture(served: Served, folder: Path) ->
     assert served.faults == []
 
 
-def violations(served: Served, paths: dict[str, str], *, once: bool = False) -> dict[Any, Any]:
+def violations(served: Served, paths: dict[str, str]) -> dict[Any, Any]:
     """Return the violations that axe finds on pages in both languages, in every form.
 
-    `paths`: page → selector of an element that appears last. `once`: each page is opened in the
-    first form only.
+    `paths`: page → selector of an element that appears last.
     """
     page = served.page()
     found = {}
@@ -179,10 +194,9 @@ def violations(served: Served, paths: dict[str, str], *, once: bool = False) -> 
         for width, scheme in FORMS:
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme=scheme)
-            if not once or (width, scheme) == FORMS[0]:
-                page.goto(served.base + path.format(language))
-                page.wait_for_selector(paths[path])
-                page.evaluate(axe.SCRIPT)
+            page.goto(served.base + path.format(language))
+            page.wait_for_selector(paths[path])
+            page.evaluate(axe.SCRIPT)
             if here := page.evaluate(axe.VIOLATIONS):
                 found[width, scheme, path.format(language)] = here
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
@@ -200,28 +214,6 @@ def test_axe_finds_nothing_on_any_page(served: Served, folder: Path, live: Scrip
         "/compare?lang={}": "table.runs",
     }
     assert violations(served, paths) == {}
-
-
-# Alone, as above.
-@pytest.mark.alone
-def test_axe_finds_nothing_on_a_comparison(served: Served, folder: Path) -> None:
-    before, after = (run.name for run in folder.iterdir())
-    paths = {f"/compare?before={before}&after={after}&all=1&lang={{}}": ".compared tbody tr"}
-    # A comparison takes seconds. Its page has no script: width and scheme select styles.
-    assert violations(served, paths, once=True) == {}
-
-
-# Alone, as above.
-@pytest.mark.alone
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_drawings_of_a_comparison_are_legible(served: Served, folder: Path, scheme: Any) -> None:
-    before, after = (run.name for run in folder.iterdir())
-    page = served.page()
-    page.emulate_media(color_scheme=scheme)
-    page.goto(f"{served.base}/compare?before={before}&after={after}")
-    page.wait_for_selector("figure svg")
-    assert page.evaluate("document.querySelectorAll('figure > div svg text').length") > 20
-    assert page.evaluate(PALE) == []
 
 
 @contextlib.contextmanager
