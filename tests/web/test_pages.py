@@ -227,17 +227,6 @@ def test_two_runs_are_compared(client: TestClient, folder: Path) -> None:
     assert "read_latency_ms_p50" in every
 
 
-def test_points_that_only_one_run_has_are_named(client: TestClient, folder: Path) -> None:
-    before, after = names(folder)
-    sides = {"before": before, "after": after}
-    assert "exists only in" not in client.get("/compare", params=sides).text
-    points = json.loads((folder / after / "points.json").read_text())
-    (folder / after / "points.json").write_text(json.dumps(points[:-1]))
-    page = client.get("/compare", params=sides).text
-    assert f"1 point exists only in {before}: " in page
-    assert f"{before} だけにある測定点 1 件：" in client.get("/compare", params=sides | {"lang": "ja"}).text
-
-
 def test_runs_that_cannot_be_compared_give_the_reason(client: TestClient, folder: Path) -> None:
     before, after = names(folder)
     (folder / after / "points.json").write_text("[]")
