@@ -125,3 +125,9 @@ def test_lost_engine_ends_the_run_and_a_lost_guest_does_not(begun: Begun) -> Non
     begun.take("done")
     assert begun.course.survive(LostError("the array was lost")) is None
     assert begun.course.survive(GuestError("the guest was lost")) is not None
+
+
+def test_resumed_run_that_was_killed_before_it_had_points_gets_them(prepared: Prepared, tmp_path: Path) -> None:
+    writer = RunWriter.create(tmp_path, "small", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    StudyCourse(prepared).begin(writer, (), is_resumed=True)
+    assert (writer.directory / "points.json").exists()

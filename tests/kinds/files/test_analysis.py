@@ -14,10 +14,10 @@ from hakaru.kinds.files.report import REPORT
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.report import charts
-from hakaru.store import Histograms, Samples
+from hakaru.store import Samples
 from hakaru.wording import say
 
-from tests.analysis.run_files import SECOND, RepetitionData, alike, repetition, write
+from tests.analysis.run_files import SECOND, RepetitionData, alike, lateness, repetition, write
 from tests.kinds.files.study import LAB, fields
 
 SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
@@ -35,6 +35,8 @@ class Rep:
     cpu: float = 40.0
     own_s: float = SECONDS
     """Measuring phase of the client itself."""
+    late_us: float | None = None
+    """Lateness of the frames of an emulated network whose thread is full; None: no such network."""
 
 
 @dataclass
@@ -44,7 +46,7 @@ class Pt:
 
 
 def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
-    samples, histograms = Samples(), Histograms()
+    samples, histograms = Samples(), lateness(rep.late_us)
     for second in range(-1, SECONDS + 2):
         at_ns, files = START + second * SECOND, rep.files_per_s * (second + 1)
         counters = {"files_read": 0.8 * files, "files_written": 0.2 * files, "steps": 0.0}
@@ -54,6 +56,8 @@ def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
         names = dict.fromkeys(("user_ns", "irq_ns", "softirq_ns", "steal_ns", "iowait_ns"), 0.0)
         names |= {"system_ns": at_ns * rep.cpu / 100, "idle_ns": at_ns * (100 - rep.cpu) / 100}
         samples.add("server", "watch", at_ns, {"cpu/0": names, "machine": names})
+        if rep.late_us is not None:
+            samples.add("fabric", "fabric", at_ns, {"process": {"cpu_user_ns": 0.99 * at_ns, "cpu_system_ns": 0.0}})
     tools_ns = rep.own_s * SECOND * factors["tools"] * rep.waiting
     found = [("open", 0.25 * tools_ns / 100, 100), ("read", 0.75 * tools_ns / 400, 400), ("file_read", 2e6, 80)]
     rows = [{"entity": "files", "name": f"{name}_latency_ns", "hdr": alike(ns, count)} for name, ns, count in found]
@@ -105,6 +109,12 @@ def test_shares_are_those_of_the_time_that_each_client_measures(tmp_path: Path) 
 def test_bottleneck_follows_from_the_evidence(tmp_path: Path, rep: Rep, limiter: str) -> None:
     (point,) = summary_of(tmp_path, Pt({"tools": 4}, [rep] * 3))["points"]
     assert point["limiter"] == limiter
+
+
+def test_emulated_network_that_falls_behind_is_the_bottleneck(tmp_path: Path) -> None:
+    (point,) = summary_of(tmp_path, Pt({"tools": 4}, [Rep(100.0, late_us=900.0)] * 3))["points"]
+    assert point["limiter"] == "fabric" and not point["valid"]
+    assert {"fabric_late", "fabric_saturated"} <= {caveat["caveat"] for caveat in point["caveats"]}
 
 
 def test_sweep_finds_the_best_number_of_tools(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hakaru.errors import UsageError
 from hakaru.kinds.packets.load import load_at
-from hakaru.study import load
+from hakaru.kinds.packets.run import RUN
+from hakaru.study import expand, load
 
 from tests.kinds.packets.study import written
 
@@ -30,6 +31,8 @@ def test_frame_sizes_are_numbers_or_imix(tmp_path: Any) -> None:
         ({"load": {"search": {"goals": [{}, {}]}}}, "two goals are equal"),
         ({"load": {"search": {"lowest": 1000.0, "highest": 10.0}}}, "not above `lowest`"),
         ({"load": {"search": {"goals": [{"trial": "2 s", "time": "1 s"}]}}}, "shorter than one `trial`"),
+        ({"load": {"search": {"goals": [{"trial": "6 min", "time": "6 min"}]}}}, "should be at most 5 min"),
+        ({"load": {"latency": {"time": "6 min"}}}, "should be at most 5 min"),
         (
             {"measure": {"repetitions": 1, "sample_interval": "250 ms"}},
             "250 ms is too long for the CPU use of trials of 1 s",
@@ -45,3 +48,7 @@ def test_frame_sizes_are_numbers_or_imix(tmp_path: Any) -> None:
 def test_impossible_loads_are_refused(tmp_path: Any, parts: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         load(str(written(tmp_path, **parts)))
+
+
+def test_plan_names_the_longest_budget_of_a_search() -> None:
+    assert RUN.each(expand(load("forwarding").study)) == "one search each, at most 5 min"
