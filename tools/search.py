@@ -49,9 +49,14 @@ def one_trial(duration_s: float) -> Goal:
     return Goal(relative_width=0.003, initial_trial_s=duration_s, final_trial_s=duration_s, duration_sum_s=duration_s)
 
 
+SHIPPED = Goal(relative_width=0.01, duration_sum_s=5.0)
+"""The goal of the study `forwarding`, whose devices vary by more than its width (a test compares
+both)."""
+
 METHODS: dict[str, tuple[Iterable[Goal], Callable[[], Procedure]]] = {
     "MLRsearch, one goal": (FORWARDING_GOALS[:1], lambda: MlrSearch(FORWARDING_GOALS[:1])),
     "MLRsearch, the four goals": (FORWARDING_GOALS, lambda: MlrSearch(FORWARDING_GOALS)),
+    "MLRsearch, goal of `forwarding`": ((SHIPPED,), lambda: MlrSearch((SHIPPED,))),
     "MLRsearch, defaults of the library": ((Goal(),), lambda: MlrSearch((Goal(),))),
     "bisection, 1 s": ((one_trial(1),), lambda: Bisection(one_trial(1))),
     "bisection, 10 s": ((one_trial(10),), lambda: Bisection(one_trial(10))),

@@ -39,6 +39,8 @@ class Bench:
     """Frames of each trial in the forward direction that arrive behind a later one."""
     duplicated: int = 0
     """Further copies of frames in the forward direction, in each trial."""
+    corrupted: int = 0
+    """Damaged frames of each trial in the forward direction."""
     flood_capacity: float | None = None
     """Capacity for frames without a rate; None: the same."""
     losses: dict[str, int] = field(default_factory=dict)
@@ -104,7 +106,7 @@ class Bench:
                 lost=sent - received,
                 duplicated=self.duplicated if name == FORWARD and received else 0,
                 reordered=self.reordered if name == FORWARD and received else 0,
-                corrupted=0,
+                corrupted=self.corrupted if name == FORWARD and received else 0,
                 sent_bytes=64 * sent,
                 received_bytes=64 * received,
                 first_sent_ns=None,

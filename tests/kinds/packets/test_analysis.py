@@ -118,7 +118,7 @@ def test_rate_losses_delay_and_cpu_of_a_point(tmp_path: Path) -> None:
     assert "CPU 1 is 99.0 % busy" in finding["text"] and "CPU 1" in finding["text_ja"]
 
 
-def test_nics_of_guests_are_compared_and_lower_bounds_are_not(tmp_path: Path) -> None:
+def test_nics_of_guests_are_compared_with_the_slowest(tmp_path: Path) -> None:
     def point(nic: str, *benches: Bench, **search: Any) -> Pt:
         return Pt({"frame": 64, "nic": nic}, [Rep(bench, search=search) for bench in benches])
 
@@ -135,11 +135,39 @@ def test_nics_of_guests_are_compared_and_lower_bounds_are_not(tmp_path: Path) ->
     (finding,) = [f for f in summary["findings"] if f["kind"] == "comparison"]
     evidence = finding["evidence"]
     assert (finding["where"], evidence["base"]) == ({"frame": 64}, "e1000")
-    assert set(evidence["ratio"]) == {"virtio-net"} and evidence["search"]["vhost-net"] == "at least"
+    assert set(evidence["ratio"]) == {"virtio-net", "vhost-net"} and evidence["search"]["vhost-net"] == "at least"
     ratio = evidence["ratio"]["virtio-net"]
     assert ratio["mean"] == pytest.approx(3, rel=0.02) and ratio["low"] < ratio["mean"] < ratio["high"]
     assert "With e1000," in finding["text"] and "With vhost-net, at least" in finding["text"]
     assert "virtio-net" in finding["text_ja"] and "倍" in finding["text_ja"]
+
+
+def test_lower_bound_above_a_bracketed_rate_is_compared_with_it(tmp_path: Path) -> None:
+    def summary(folder: str, capped: float, sizes: tuple[int, ...] = (64,)) -> dict[str, Any]:
+        return summary_of(
+            tmp_path / folder,
+            *(
+                Pt({"frame": size, "nic": nic}, [Rep(Bench(rate), search=search) for rate in rates])
+                for size in sizes
+                for nic, rates, search in (
+                    ("e1000", (19_900.0, 20_000.0, 20_100.0), {}),
+                    ("virtio-net", (1e7, 1e7, 1e7), {"highest": capped}),
+                )
+            ),
+            lab={"hosts": ["generator"], "device": {"forwards": "guest"}},
+            variables={"frame": {"sets": ["load.frame"]}, "nic": {"sets": ["lab.device.guest.nic.model"]}},
+            factors=[{"frame": [*sizes], "nic": ["e1000", "virtio-net"]}],
+        )
+
+    (finding,) = [f for f in summary("above", 50_000.0)["findings"] if f["kind"] == "comparison"]
+    assert finding["evidence"]["ratio"]["virtio-net"]["low"] > 2
+    assert "so at least 2.5" in finding["text"] and "倍" in finding["text_ja"]
+    # A lower bound below the other rate says nothing.
+    assert not [f for f in summary("below", 15_000.0)["findings"] if f["kind"] == "comparison"]
+    found = [f for f in summary("sizes", 50_000.0, (64, 512, 1518))["findings"] if f["kind"] == "comparison"]
+    over_sizes = found[0]["evidence"]
+    assert over_sizes["frames"] == [64, 512, 1518] and over_sizes["search"]["virtio-net"] == "at least"
+    assert over_sizes["ratio"]["virtio-net"]["low"] > 2
 
 
 def test_invalid_points_are_compared_with_nothing(tmp_path: Path) -> None:
@@ -620,17 +648,37 @@ def test_each_nic_has_a_curve_of_its_slowest_point(tmp_path: Path) -> None:
         point | {"factors": point["factors"] | {"nic": nic}} for nic in nics for point in summary["points"]
     ]
     drawn = figures.of_run(summary, "en")
-    assert [figure.name for figure in drawn] == ["rates", "curve", *(f"curve_{n}" for n in (2, 3, 4))]
+    assert [figure.name for figure in drawn] == ["rates", "curve", *(f"curve_{n}" for n in (2, 3, 4, 5))]
     for figure, nic in zip(drawn[1:], nics, strict=False):
         assert figure.title.endswith(f"frame 1518, {nic}"), figure.title
 
 
-def test_reordered_and_duplicated_frames_are_counted(tmp_path: Path) -> None:
-    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(9e4, reordered=3, duplicated=2))]))
+def test_rates_over_sizes_have_a_line_for_each_set_of_other_levels(tmp_path: Path) -> None:
+    sizes = [
+        Pt({"frame": size}, [Rep(Bench(rate)) for _ in range(2)]) for size, rate in ((64, 9e4), (512, 8e4), (1518, 7e4))
+    ]
+    summary = summary_of(tmp_path, *sizes)
+    found = [
+        point | {"factors": point["factors"] | {"nic": nic}}
+        for nic, count in (("e1000", 3), ("virtio-net", 3), ("macvtap", 2))
+        for point in summary["points"][:count]
+    ]
+    figure = next(f for f in figures.of_run(summary | {"points": found}, "en") if f.name == "sizes")
+    svg = charts.svg(figure.draw(charts.WIDE))
+    assert "e1000" in svg and "virtio-net" in svg
+    # Two sizes are no line.
+    assert "macvtap" not in svg
+    few = summary | {"points": summary["points"][:2]}
+    assert "sizes" not in [f.name for f in figures.of_run(few, "en")]
+
+
+def test_reordered_duplicated_and_corrupted_frames_are_counted(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(9e4, reordered=3, duplicated=2, corrupted=1))]))
     (point,) = summary["points"]
     trials = sum(trial["purpose"] == "search" for trial in point["trials"])
     assert point["metrics"]["reordered_frames"]["mean"] == 3 * trials
     assert point["metrics"]["duplicated_frames"]["mean"] == 2 * trials
+    assert point["metrics"]["corrupted_frames"]["mean"] == trials
 
 
 TCG = {"accelerator": "tcg", "accelerator_reason": "there is no KVM"}

@@ -1,6 +1,7 @@
 """Figures of a study of packet forwarding.
 
 rates     frames per second of each point
+sizes     frames per second against the frame size, a line for each set of other levels
 curve     loss and use of each CPU against the rate offered, at the slowest point
 curve_N   the same at the slowest point of the device or NIC that is the Nth slowest
 """
@@ -25,8 +26,10 @@ GROUPS_MAX = 24
 """Groups that the trials of a curve are gathered in, by rate."""
 CPUS_MAX = 4
 """Number of CPUs up to which each line has a name and a colour; of more, only the busiest."""
-CURVES_MAX = 4
+CURVES_MAX = 8
 """Devices and NICs with a curve, the slowest first."""
+LINES_MAX = 8
+"""Lines over frame sizes, those with the fewest levels first."""
 WIDE = 3.0
 """Ratio of the highest to the lowest rate from which on the axis of rates is logarithmic."""
 
@@ -41,19 +44,21 @@ def of_run(summary: Json, language: str) -> list[Figure]:
         replace(curve, name="curve" if place == 1 else f"curve_{place}")
         for place, curve in enumerate((c for c in curves if c is not None), start=1)
     ]
-    return [_rates(measured, language), *named]
+    return [_rates(measured, language), *_sizes(measured, language), *named]
 
 
 def _slowest(points: list[Json]) -> list[Json]:
-    """The slowest point of each device and NIC, the slowest first."""
+    """The slowest point of each device and NIC, the slowest first. Points with the fewest levels
+    are preferred: a level more is a change of the device, such as a place on the processors.
+    """
 
     def rate(point: Json) -> float:
         return float(point["metrics"][names.RATE]["mean"])
 
     found: dict[tuple[str, str], Json] = {}
-    for point in sorted(points, key=rate):
+    for point in sorted(points, key=lambda point: (len(point["factors"]), rate(point))):
         found.setdefault((point["device"], str(point["factors"].get("nic", ""))), point)
-    return list(found.values())[:CURVES_MAX]
+    return sorted(found.values(), key=rate)[:CURVES_MAX]
 
 
 def label(point: Json, language: str) -> str:
@@ -76,11 +81,44 @@ def _rates(points: list[Json], language: str) -> Figure:
     return Figure("rates", title, note(points, language, names.RATE), draw)
 
 
+def _sizes(points: list[Json], language: str) -> list[Figure]:
+    """The figure `sizes`, of the points whose searches bracketed a rate; none if no set of points
+    has enough sizes.
+    """
+    groups = list(names.over_sizes(points).values())
+    groups = sorted((g for g in groups if len(g) >= names.SIZES_MIN), key=lambda g: len(g[0]["factors"]))[:LINES_MAX]
+    if not groups:
+        return []
+    shown = [point for group in groups for point in group]
+    lines = []
+    for place, group in enumerate(groups):
+        found = [(names.frame_size(point["factors"]), point["metrics"][names.RATE]) for point in group]
+        values = [(float(size or 0), m["mean"] / 1e3, *_thousands(m)) for size, m in found]
+        others = {factor: level for factor, level in group[0]["factors"].items() if factor != names.FRAME}
+        colour, dash, marker = charts.look(place)
+        name = sentences.series(others, language) or say(language, "label.frames")
+        lines.append(Line(name, sorted(values), colour, dash, marker))
+    ticks = sorted({x for line in lines for x, *_ in line.points})
+
+    def draw(size: Size) -> Chart:
+        axes = Axes(say(language, "axis.frame_size"), say(language, "axis.frames.thousand"), x_log=True, x_ticks=ticks)
+        return charts.lines(lines, axes, size)
+
+    title = say(language, "figure.packets.sizes")
+    return [Figure("sizes", title, note(shown, language, names.RATE), draw)]
+
+
+def _thousands(metric: Json) -> tuple[float | None, float | None]:
+    low, high = metric["low"], metric["high"]
+    return (None, None) if low is None else (low / 1e3, high / 1e3)
+
+
 def _curve(point: Json, language: str) -> Figure | None:
     """Loss, and use of each processor and of all, against the rate offered; None without enough
     trials.
     """
-    trials = [t for t in point["trials"] if t["purpose"] == "search" and t["valid"] and t["sent"]]
+    # The trials that measure delays have the rates below the result, which a search leaves out.
+    trials = [t for t in point["trials"] if t["purpose"] in ("search", "latency") and t["valid"] and t["sent"]]
     if len(trials) < 3:
         return None
     low, high = (choose(t["frames_per_s"] for t in trials) for choose in (min, max))

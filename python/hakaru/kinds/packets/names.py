@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakaru.kinds.packets.load import PacketsLoad
+from hakaru.search import Verdict
 
 RATE = "frames_per_s"
 """The result of a point: rate for the first goal, all directions together."""
@@ -30,6 +31,19 @@ def frame_size(factors: Mapping[str, Any]) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def over_sizes(points: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The points of a report whose searches bracketed a rate, in groups that differ only in the
+    frame size.
+    """
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for point in points:
+        others = {factor: level for factor, level in point["factors"].items() if factor != FRAME}
+        found = point["valid"] and point["search"] == Verdict.BRACKETED.value
+        if frame_size(point["factors"]) and found:
+            groups.setdefault(repr(others), []).append(point)
+    return groups
+
+
 LOSS_PLACES = ("input", "host", "device", "output", "receiver", "damaged", "late", "unlocated")
 """Places of losses (`analysis.trials`), and the rest, in the order of a frame's way."""
 
@@ -51,11 +65,12 @@ COMMON = {
     **{lost_at(place): "percent" for place in LOSS_PLACES},
     "reordered_frames": "frames",
     "duplicated_frames": "frames",
+    "corrupted_frames": "frames",
     "machine_percent": "percent",
     "busiest_cpu_percent": "percent",
 }
-"""Metrics of every point. Reordered and duplicated frames are those of all trials of a search. The
-last two are CPU use in the trials within 2 % of the result."""
+"""Metrics of every point. Reordered, duplicated and corrupted frames are those of all trials of a
+search. The last two are CPU use in the trials within 2 % of the result."""
 
 
 def goal_rate(place: int) -> str:

@@ -11,14 +11,13 @@ from hakaru.kinds.packets import names
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
 from hakaru.report.sweep import factor_title
-from hakaru.search import Verdict
 from hakaru.wording import MISSING, number, say, tenths
 
 Json = dict[str, Any]
 Cells = Callable[[Json], list[Cell | str]]
 RATE_COLUMNS = ("n", "frames", "variation", "mbit", "generator", "trials", "search", "cpu_busiest", "cpu_all")
 DELAY = "latency_us_"
-ORDER = ("reordered_frames", "duplicated_frames")
+FAULTY = ("reordered_frames", "duplicated_frames", "corrupted_frames")
 
 
 def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
@@ -65,13 +64,7 @@ def _over_sizes(points: list[Json], language: str) -> list[Table]:
     """Mean, lowest and highest rate over the frame sizes whose searches bracketed a rate, as
     publications print them; none if no set of points has enough sizes.
     """
-    groups: dict[str, list[Json]] = {}
-    for point in points:
-        others = {factor: level for factor, level in point["factors"].items() if factor != names.FRAME}
-        found = point["valid"] and point["search"] == Verdict.BRACKETED.value
-        if names.frame_size(point["factors"]) and found:
-            groups.setdefault(repr(others), []).append(point)
-    shown = [group for group in groups.values() if len(group) >= names.SIZES_MIN]
+    shown = [group for group in names.over_sizes(points).values() if len(group) >= names.SIZES_MIN]
     if not shown:
         return []
     varied, about = common.factors([point for group in shown for point in group], language, names.RATE)
@@ -121,10 +114,10 @@ def _delays(points: list[Json], letters: Mapping[str, str], language: str) -> li
 def _losses(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
     shown = [names.lost_at(place) for place in names.LOSS_PLACES]
     columns = [Column(say(language, f"table.packets.lost.{place}")) for place in names.LOSS_PLACES]
-    columns += [Column(say(language, f"table.packets.{name}")) for name in ORDER]
+    columns += [Column(say(language, f"table.packets.{name}")) for name in FAULTY]
 
     def cells(point: Json) -> list[Cell | str]:
         lost: list[Cell | str] = [tenths(point["metrics"][name]["mean"], language) for name in shown]
-        return lost + [number(point["metrics"][name]["mean"], language) for name in ORDER]
+        return lost + [number(point["metrics"][name]["mean"], language) for name in FAULTY]
 
     return _table(points, letters, language, "table.packets.losses", columns, cells)

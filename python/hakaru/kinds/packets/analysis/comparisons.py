@@ -2,13 +2,15 @@
 position of its processors, the number of guests, the way of searching.
 
 A point without the factor has the default and is compared with the others. Every rate is compared
-with the lowest. A search that ended before it had bracketed the rate gives a lower bound, with
-which nothing is compared. A level may change more than one field: with more queues, a guest of
-`forwarding` also has more processors.
+with the lowest that a search bracketed. A search that ended before gives a lower bound: if that is
+above the lowest rate, the level is at least that much faster, and otherwise nothing is known. A
+level may change more than one field: with more queues, a guest of `forwarding` also has more
+processors.
 
-Levels are also compared by their means over the frame sizes at which each of them has a rate, and
-so are the directions. Such a mean has a narrower interval than one rate, because every search is
-independent of the others.
+Levels are also compared by their means over frame sizes, and so are the directions: those sizes at
+which a level has bracketed rates and each other level has rates. Such a mean has a narrower interval
+than one rate, because every search is independent of the others. A mean over lower bounds is one,
+too.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from hakaru.analysis import sentences
 from hakaru.analysis.estimate import Estimate, SampleMean, ratio
 from hakaru.analysis.findings import Finding
 from hakaru.kinds.packets import names
-from hakaru.kinds.packets.analysis.points import PacketsPoint
+from hakaru.kinds.packets.analysis.points import VERDICT_ORDER, PacketsPoint
 from hakaru.search import Verdict
 from hakaru.wording import LANGUAGES, say
 
@@ -54,8 +56,15 @@ class _Side:
 
     @property
     def searched(self) -> str:
-        """How the searches ended. Those of a mean have all bracketed their rates."""
-        return self.points[0].searched
+        """How the searches ended: the end that limits the result most."""
+        return min((point.searched for point in self.points), key=VERDICT_ORDER.index)
+
+    def exceeds(self, base: _Side) -> bool:
+        """Whether the rate, as a lower bound, is above that of `base`, and above its interval."""
+        if not self.rate or not base.rate:
+            return False
+        estimate = ratio(self.rate, base.rate)
+        return estimate.mean is not None and (estimate.mean if estimate.low is None else estimate.low) > 1
 
 
 @dataclass(frozen=True)
@@ -106,26 +115,44 @@ def _single(points: Sequence[PacketsPoint], factor: str) -> Iterable[_Group]:
 
 
 def _over_sizes(points: Sequence[PacketsPoint], factor: str) -> Iterable[_Group]:
-    """Means over the frame sizes at which every level has a rate. A level with few sizes is left
-    out.
+    """Means over frame sizes. A level with few sizes is left out. If all levels have bracketed rates
+    at enough sizes, the means are over these; otherwise over those of the level that has most.
     """
-    bracketed = (p for p in points if p.valid and p.searched == Verdict.BRACKETED.value)
-    found = (p for p in bracketed if names.frame_size(p.factors))
-    for group in _alike(found, factor, names.FRAME):
-        by_level: dict[str, dict[int | None, PacketsPoint]] = {}
-        for point in group:
-            by_level.setdefault(_level(point, factor), {})[names.frame_size(point.factors)] = point
-        enough = {level: each for level, each in by_level.items() if len(each) >= names.SIZES_MIN}
-        sizes = [size for size in next(iter(enough.values()), {}) if all(size in each for each in enough.values())]
-        if len(sizes) >= names.SIZES_MIN:
-            sides = [_Side(level, tuple(each[size] for size in sizes)) for level, each in enough.items()]
-            yield from _compared(_Group(factor, _others(group[0].factors, factor, names.FRAME), sides, tuple(sizes)))
+    sized = [p for p in points if names.frame_size(p.factors) and p.searched != Verdict.BELOW_RANGE.value]
+    for group in _alike(sized, factor, names.FRAME):
+        where = _others(group[0].factors, factor, names.FRAME)
+        found = _by_level([p for p in group if p.searched == Verdict.BRACKETED.value], factor)
+        bounded = _by_level(group, factor)
+        sides = _sides(found, next(iter(found.values()), {}))
+        if len(sides) < max(2, len(bounded)):
+            most: Mapping[int | None, PacketsPoint] = max(found.values(), key=len, default={})
+            sides = _sides(bounded, most) or sides
+        if sides:
+            sizes = tuple(names.frame_size(point.factors) for point in sides[0].points)
+            yield from _compared(_Group(factor, where, sides, sizes))
+
+
+def _by_level(points: Sequence[PacketsPoint], factor: str) -> dict[str, dict[int | None, PacketsPoint]]:
+    """Level → frame size → point, of the levels with enough sizes."""
+    found: dict[str, dict[int | None, PacketsPoint]] = {}
+    for point in points:
+        found.setdefault(_level(point, factor), {})[names.frame_size(point.factors)] = point
+    return {level: each for level, each in found.items() if len(each) >= names.SIZES_MIN}
+
+
+def _sides(by_level: Mapping[str, Mapping[int | None, PacketsPoint]], sizes: Iterable[int | None]) -> list[_Side]:
+    """The levels at those of the sizes that all of them have; none with too few."""
+    common = [size for size in sizes if all(size in each for each in by_level.values())]
+    if len(common) < names.SIZES_MIN:
+        return []
+    return [_Side(level, tuple(each[size] for size in common)) for level, each in by_level.items()]
 
 
 def _compared(group: _Group) -> Iterable[_Group]:
-    """The group with its sides in order; nothing with fewer than two rates."""
-    if sum(side.is_found for side in group.sides) > 1:
-        group.sides.sort(key=lambda side: (not side.is_found, side.rate.value if side.rate else 0.0))
+    """The group with its sides in order; nothing if no rate can be compared with another."""
+    group.sides.sort(key=lambda side: (not side.is_found, side.rate.value if side.rate else 0.0))
+    base, *others = group.sides
+    if base.is_found and any(side.is_found or side.exceeds(base) for side in others):
         yield group
 
 
@@ -137,7 +164,8 @@ def _level(point: PacketsPoint, factor: str) -> str:
 
 def _finding(group: _Group) -> Finding:
     base = group.sides[0]
-    ratios = {side.level: ratio(side.rate, base.rate) for side in group.sides[1:] if side.is_found}
+    compared = [side for side in group.sides[1:] if side.is_found or side.exceeds(base)]
+    ratios = {side.level: ratio(side.rate, base.rate) for side in compared}
     evidence = {
         "over": group.factor,
         "base": base.level,
@@ -174,5 +202,6 @@ def _words(language: str, factor: str, side: _Side, ratio: Estimate | None, *, i
     values = {"level": _named(language, factor, side.level), "rate": side.rate.value if side.rate else None}
     if ratio is None:
         return say(language, "packets.compared.base" if is_base else "packets.compared.at_least", values)
-    message = "packets.compared.ratio" if ratio.low is not None else "packets.compared.ratio.single"
+    message = "packets.compared.ratio" if side.is_found else "packets.compared.at_least.ratio"
+    message += "" if ratio.low is not None else ".single"
     return say(language, message, values | {"ratio": ratio.mean, "low": ratio.low, "high": ratio.high})

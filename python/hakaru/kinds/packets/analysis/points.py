@@ -223,6 +223,7 @@ def _counts(own: list[Trial]) -> dict[str, float]:
         **{names.lost_at(place): 100.0 * count / lost if lost else math.nan for place, count in places.items()},
         "reordered_frames": float(sum(trial.reordered for trial in searched)),
         "duplicated_frames": float(sum(trial.duplicated for trial in searched)),
+        "corrupted_frames": float(places["damaged"]),
     }
 
 
