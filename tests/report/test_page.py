@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import html as markup
 import io
@@ -177,7 +178,7 @@ def test_report_of_a_failed_run_says_why_and_how_to_complete_it(tmp_path: Path, 
     assert built["notices"][0] == say(language, "status.failed.hint", values)
     assert built["badge"]["words"][1] == say(language, "cover.failed")
     assert not any("{" in text for text in built["notices"])
-    counts = {"points": len(summary["points"]), "repetitions": "0–2", "seed": str(described["seed"])}
+    counts = {"points": len(summary["points"]), "repetitions": "0–2", "count": 2, "seed": str(described["seed"])}
     assert built["method"][0] == say(language, "method.points", counts)
     resume = f"hakaru run './my study.yaml' --resume {run.name} --out {tmp_path}"
     assert built["next_steps"][0] == {"text": say(language, "next.resume"), "command": resume}
@@ -215,6 +216,19 @@ def test_advice_to_measure_invalid_points_again_has_a_command(runs: list[Path]) 
         assert again in next_steps(stopped, run, REPORT, "en")
 
 
+def test_letters_of_caveats_follow_their_list_with_the_gravest_first(runs: list[Path], tmp_path: Path) -> None:
+    inputs = document.load(runs[0], copy.deepcopy(summarise(runs[0])), tmp_path)
+    severities = (("few_repetitions", "note"), ("fabric_late", "warning"), ("frames_lost", "invalid"))
+    for point in inputs.summary["points"]:
+        (template, *_) = point["caveats"]
+        point["caveats"] = [template | {"caveat": name, "severity": severity} for name, severity in severities]
+    built = document.build(inputs, "en")
+    listed = [(caveat["letter"], caveat["severity"]) for caveat in built["caveats"] if caveat["letter"]]
+    assert listed == [("a", "invalid"), ("b", "warning"), ("c", "note")]
+    marks = [row.marks for table in built["tables"] if table.caveats for row in table.rows if isinstance(row, Row)]
+    assert marks and all(list(letters) == ["a", "b", "c"] for letters in marks)
+
+
 def test_advice_exists_only_for_known_bottlenecks() -> None:
     advised = [message.removeprefix("next.") for message in catalogue("en") if message.startswith("next.limiter.")]
     assert len(advised) > 10
@@ -228,7 +242,7 @@ def test_equal_arrays_are_named_together(runs: list[Path], tmp_path: Path, langu
     (model,) = {array.model.kind for array in inputs.run.study.storage.values()}
     (lus,) = {len(array.lus) for array in inputs.run.study.storage.values()}
     names = say(language, "list.separator").join(("primary", "vtl"))
-    text = say(language, "method.array.named", {"names": names, "model": model, "lus": lus})
+    text = say(language, "method.array.named", {"names": names, "model": model, "lus": lus, "count": lus})
     assert document.build(inputs, language)["method"].count(text) == 1
 
 

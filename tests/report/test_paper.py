@@ -7,10 +7,13 @@ on the page in points. They are written anew like those of `test_browser`.
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.report import paper
+from hakaru.report.output import TEMPLATES
 from hakaru.wording import LANGUAGES
 from pypdf import PageObject, PdfReader
 
@@ -84,6 +87,18 @@ def test_no_page_of_the_pdf_is_half_empty_and_nothing_is_beyond_its_margins(
         lowest = min(y for _, y, _ in pieces_of(page, drawings=True) if y > FOOTER)
         if number < len(pages):
             assert lowest < A4[1] / 2, f"page {number} ends at {lowest} of {A4[1]} points"
+
+
+def test_table_that_is_wider_than_the_page_is_set_in_smaller_print() -> None:
+    rows = "".join(f"<tr>{''.join(f'<td>{row}.{i} of 1000000</td>' for i in range(11))}</tr>" for row in range(3))
+    css = (TEMPLATES / "report.css").read_text()
+    table = f'<table id="grid-1" class="numbers">{rows}</table>'
+    html = f'<html lang="en"><head><title>t</title><style>{css}</style></head><body>{table}</body></html>'
+    (page,) = PdfReader(io.BytesIO(paper.pdf(html))).pages
+    lefts = sorted({x for x, _, text in pieces_of(page, drawings=True) if "1000000" in text})
+    assert len(lefts) == 11
+    # A column is as wide as its text, so the last one ends as far from its left edge as the others.
+    assert lefts[-1] + max(b - a for a, b in pairwise(lefts)) <= A4[0] - MARGIN + 6
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

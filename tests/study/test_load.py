@@ -17,6 +17,7 @@ from hakaru.kinds.vms.analysis.flows import UNITS as DISTANCE_UNITS
 from hakaru.kinds.vms.analysis.points import UNITS
 from hakaru.kinds.vms.study import LINKED_METRICS, LOAD_METRICS, PATH_METRICS, ROLE_METRICS
 from hakaru.study import find_study, load, study_paths, title_of
+from hakaru.study.part import Text
 from hakaru.wording import has
 
 from tests.study.shipped import shipped
@@ -307,3 +308,8 @@ def test_parameters_and_streams_that_cannot_be_are_refused(
     with pytest.raises(UsageError, match=message) as e:
         load(write(text.replace(old, new)))
     assert hint in e.value.hint
+
+
+def test_japanese_text_loses_the_spaces_of_folded_lines() -> None:
+    folded = "TCP では速い。 ゲストの NIC は（1 Gbit/s） 遅い。 10 GbE では 限界になる。"
+    assert Text(en="text", ja=folded).ja == "TCP では速い。ゲストの NIC は（1 Gbit/s）遅い。10 GbE では限界になる。"

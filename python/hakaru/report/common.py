@@ -47,7 +47,8 @@ def with_interval(metric: Mapping[str, Any], language: str) -> Cell:
 
 def row(point: Json, cells: Sequence[Cell | str], letters: Mapping[str, str], state: str = "") -> Row:
     """The row of a point, with the letters of its caveats."""
-    marks = [letters[name] for name in dict.fromkeys(caveat["caveat"] for caveat in point["caveats"])]
+    own = {caveat["caveat"] for caveat in point["caveats"]}
+    marks = [letter for name, letter in letters.items() if name in own]
     return Row(cells, state if point["valid"] else "invalid", marks)
 
 

@@ -41,6 +41,7 @@ from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 # C0 and C1 controls, and characters that reorder or hide the text after them.
+_SEVERITIES = ("invalid", "warning", "note")
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
@@ -169,9 +170,11 @@ def _is_untranslated(text: Any, language: str) -> bool:
 
 def _method(run: RunData, summary: Json, language: str) -> list[str]:
     study, plan = run.study, plan_of(run.lab)
+    repetitions = _finished(run, summary) or [study.measure.repetitions]
     counts = {
         "points": len(summary["points"]),
-        "repetitions": first_page.range_text(_finished(run, summary) or [study.measure.repetitions]),
+        "repetitions": first_page.range_text(repetitions),
+        "count": 1 if repetitions == [1] else 2,
         "seed": str(study.seed),
     }
     texts = goals.method(summary, study, language) or [say(language, "method.points", counts)]
@@ -214,11 +217,13 @@ def _arrays(study: Study, language: str) -> list[str]:
     names: dict[tuple[str, int], list[str]] = {}
     for name, array in study.storage.items():
         model = array.model.name if isinstance(array.model, PresetModel) else array.model.kind
+        if model == "array":
+            model = say(language, "method.array.described")
         names.setdefault((model, len(array.lus)), []).append(clean(name))
     message = "method.array" if len(study.storage) == 1 else "method.array.named"
     separator = say(language, "list.separator")
     return [
-        say(language, message, {"names": separator.join(of), "model": clean(model), "lus": lus})
+        say(language, message, {"names": separator.join(of), "model": clean(model), "lus": lus, "count": lus})
         for (model, lus), of in names.items()
     ]
 
@@ -290,7 +295,14 @@ def _expectation(expectation: Json, language: str) -> Json:
 
 
 def _letters(summary: Json) -> dict[str, str]:
-    names = dict.fromkeys(c["caveat"] for p in summary["points"] for c in p["caveats"])
+    """The caveats of points in the order of their list, the most severe first, each with its
+    letter.
+    """
+    severities: dict[str, str] = {}
+    for point in summary["points"]:
+        for caveat in point["caveats"]:
+            severities.setdefault(caveat["caveat"], caveat["severity"])
+    names = sorted(severities, key=lambda name: _SEVERITIES.index(severities[name]))
     return {name: chr(ord("a") + i) if i < 26 else str(i) for i, name in enumerate(names)}
 
 
@@ -307,8 +319,7 @@ def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json
         if len(points) == len(summary["points"]) > 3:
             places = [say(language, "caveats.all")]
         caveats.append(_caveat([c for _, c in affected], letter, places, language))
-    order = ("invalid", "warning", "note")
-    return sorted(caveats, key=lambda e: order.index(e["severity"]))
+    return sorted(caveats, key=lambda e: _SEVERITIES.index(e["severity"]))
 
 
 def _caveat(instances: list[Json], letter: str, places: list[str], language: str) -> Json:

@@ -16,16 +16,15 @@ from markupsafe import Markup, escape
 from hakaru.analysis import summarise
 from hakaru.analysis.run_data import RunData
 from hakaru.errors import UsageError
-from hakaru.extras import import_weasyprint
 from hakaru.report import charts, csv_link, document, kind
 from hakaru.report.fonts import FACES, FAMILY, face
+from hakaru.report.paper import pdf
 from hakaru.store import write_atomic
 from hakaru.wording import LANGUAGES
 
 FORMATS = ("html", "pdf", "json")
 TEMPLATES = Path(__file__).parent / "templates"
 _SECTION = re.compile(r'<section id="([a-z_]+)"[^>]*>\s*<h2>(.*?)</h2>', re.DOTALL)
-_DRAWING = re.compile(r'<svg [^>]*?aria-label="([^"]*)"[^>]*>')
 # The space between a number and its unit.
 _UNIT_OF_NUMBER = re.compile(
     r"(?<=\d) (?=(?:%|[kKMGT]?i?B(?:/s)?|[kMGT]?bit/s|[nµm]?s|IOPS|GHz|VMs?|台|回|個|秒)(?!\w))"
@@ -169,20 +168,6 @@ def faces(text: str) -> str:
     """`@font-face` rules with fonts subset to the characters of `text`."""
     rule = '@font-face {{ font-family: "{}"; font-weight: {}; src: url({}) format("woff2"); }}\n'
     return "".join(rule.format(FAMILY, weight, face(weight, text)) for weight in FACES)
-
-
-def pdf(html: str) -> bytes:
-    """The PDF of a report's HTML, tagged for screen readers (PDF/UA-1). Only `data:` URLs are
-    fetched.
-    """
-    weasyprint = import_weasyprint()
-    from weasyprint.urls import URLFetcher
-
-    # WeasyPrint takes the text alternative of a drawing from its `title`, which a browser would
-    # show as a tooltip of the whole drawing.
-    titled = _DRAWING.sub(r"\g<0><title>\g<1></title>", html)
-    page = weasyprint.HTML(string=titled, url_fetcher=URLFetcher(allowed_protocols=("data",)))
-    return bytes(page.write_pdf(pdf_variant="pdf/ua-1"))
 
 
 def _write(path: Path, raw: bytes) -> Path:

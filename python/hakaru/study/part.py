@@ -5,6 +5,7 @@ class Placement(Part): …          refuses unknown fields, coerces nothing, imm
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, model_validator
@@ -20,6 +21,11 @@ Level = bool | int | float | LevelText
 
 SECOND_NS = 1_000_000_000
 
+_JAPANESE = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff"
+# A folded line of a study file ends with a space, which Japanese has neither after its punctuation
+# nor between its letters.
+_FOLD = re.compile(f"(?<=[。、：）」]) +|(?<=[{_JAPANESE}]) +(?=[{_JAPANESE}（「])")
+
 
 def level_text(level: Level) -> str:
     """Return a level as text: `true`, `7`, `64 KiB`."""
@@ -33,7 +39,9 @@ class Part(BaseModel):
 
 
 class Text(Part):
-    """A text in English and Japanese. A plain string is the English text, and is used for both."""
+    """A text in English and Japanese. A plain string is the English text, and is used for both.
+    Japanese text loses the spaces of folded lines.
+    """
 
     en: Line
     ja: Line = Field(description="default: the English text")
@@ -45,6 +53,8 @@ class Text(Part):
             return {"en": written, "ja": written}
         if isinstance(written, dict) and "en" in written and "ja" not in written:
             return written | {"ja": written["en"]}
+        if isinstance(written, dict) and isinstance(written.get("ja"), str):
+            return written | {"ja": _FOLD.sub("", written["ja"])}
         return written
 
     @classmethod

@@ -254,7 +254,7 @@ def test_sentence_about_the_slow_pattern_has_the_counters(shape: dict[str, Any])
         "10 Gbit/s",
         "64 KiB",
         "3,412 of 136,009 frames",
-        "No frames are dropped elsewhere",
+        "No frames are dropped at other ports",
         "118 retransmission timeouts",
     ):
         assert words in slow["text"]
@@ -268,7 +268,7 @@ def test_sentence_about_marks_has_the_counters(tmp_path: Path) -> None:
     slow = single_point(tmp_path, Copy(rate=10, marked=9000, dropped=4, retransmitted=4))["findings"][0]
     for words in (
         "1 Gbit/s port to vtl marks 9,000 of 220,",
-        "The port drops 4 of the frames. No frames are dropped elsewhere",
+        "The port drops 4 of the frames. No frames are dropped at other ports",
         "66.0 %",
     ):
         assert words in slow["text"], slow["text"]
@@ -279,7 +279,7 @@ def test_drops_elsewhere_are_reported(tmp_path: Path) -> None:
     text = single_point(tmp_path, Copy(rate=6, dropped=500, dropped_elsewhere=7, retransmitted=500, timeouts=9))[
         "findings"
     ][0]["text"]
-    assert "Frames dropped elsewhere: 7." in text
+    assert "Frames dropped at other ports: 7." in text
 
 
 def test_timeouts_that_explain_little_are_not_named_as_the_reason(tmp_path: Path) -> None:

@@ -187,7 +187,8 @@ def _over_time(point: Json, language: str) -> list[Figure]:
                 ends = [(seconds[0], limit, None, None), (seconds[-1], limit, None, None)]
                 series.append(Line(say(language, limit_label), ends, charts.QUIET, (4, 3), "none"))
             last = say(language, "axis.copy_seconds") if i == len(present) - 1 else ""
-            specs.append(charts.lines(series, Axes(last, unit or say(language, "unit.count"), x_whole=True), part))
+            axes = Axes(last, unit or say(language, "unit.count"), x_whole=True, y_whole=not unit)
+            specs.append(charts.lines(series, axes, part))
         return charts.panels(*specs)
 
     title = say(language, "figure.copy_over_time", {"series": sentences.series(point["factors"], language)})

@@ -51,6 +51,7 @@ class Axes:
     y_log: bool = False
     x_labels: dict[float, str] = field(default_factory=dict)
     x_whole: bool = False
+    y_whole: bool = False
     x_log: bool = False
 
 
@@ -107,6 +108,8 @@ def nice(value: float) -> float:
 def _y_axis(axes: Axes, low: float, high: float) -> alt.Axis:
     form = PLAIN if high < 10 else f",{PLAIN}" if axes.y_log else ",.0f"
     options: dict[str, Any] = {"title": axes.y, "minExtent": AXIS_PX, "format": form}
+    if axes.y_whole:
+        options["tickMinStep"] = 1
     return alt.Axis(**options, **({"values": log_ticks(low, high)} if axes.y_log else {"tickCount": 5}))
 
 

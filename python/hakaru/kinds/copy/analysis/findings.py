@@ -219,6 +219,7 @@ def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
     ratio = new.ratio_to(old, "mib_per_s")
     common = {f: v for f, v in new.factors.items() if old.factors.get(f) == v}
     names = ("mib_per_s", "path_percent", "timeouts", "timeout_wait_percent", "retransmitted_percent", "dropped_frames")
+    sides = ("old", "new")
     evidence: dict[str, Any] = {n: [p.mean(n) for p in (old, new)] for n in names}
     evidence |= _ratio_evidence(ratio) | {"limiter": [p.verdict.limiter for p in (old, new)]}
 
@@ -227,15 +228,13 @@ def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
         other_levels = [str(v) for f, v in old.factors.items() if new.factors.get(f) != v and str(v) != "2009"]
         values["name"] = say(language, "backup.age.name", {"level": ", ".join(other_levels)}) if other_levels else ""
         parts = [say(language, "backup.age.alike" if _is_alike(ratio) else "backup.age", values)]
-        # Omit shares that would be written as 0.0.
-        shown_values = [*evidence["timeouts"], *(p and round(p, 1) for p in evidence["retransmitted_percent"])]
-        if None not in evidence["timeouts"] and any(shown_values):
-            counts = {"old": counted(evidence["timeouts"][0]), "new": counted(evidence["timeouts"][1])}
-            retransmitted = {
-                f"{k}_again": tenths(v, language)
-                for k, v in zip(("old", "new"), evidence["retransmitted_percent"], strict=True)
-            }
-            parts.append(say(language, "backup.age.timeouts", counts | retransmitted))
+        timeouts, shares = evidence["timeouts"], evidence["retransmitted_percent"]
+        if None not in timeouts and any(timeouts):
+            parts.append(say(language, "backup.age.timeouts", dict(zip(sides, map(counted, timeouts), strict=True))))
+        # Shares that would both be written as 0.0 are omitted.
+        if None not in shares and any(round(share, 1) for share in shares):
+            written = [tenths(share, language) for share in shares]
+            parts.append(say(language, "backup.age.retransmitted", dict(zip(sides, written, strict=True))))
         return sentences.sentences(language, *parts)
 
     return _finding("tcp_age", common, write, evidence | {"points": [old.id, new.id]})
