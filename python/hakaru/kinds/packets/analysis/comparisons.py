@@ -8,9 +8,9 @@ level may change more than one field: with more queues, a guest of `forwarding` 
 processors.
 
 Levels are also compared by their means over frame sizes, and so are the directions: those sizes at
-which a level has bracketed rates and each other level has rates. Such a mean has a narrower interval
-than one rate, because every search is independent of the others. A mean over lower bounds is one,
-too.
+which a level has bracketed rates and each other level has rates. Such a mean has a narrower
+interval than one rate, because every search is independent of the others. A mean over lower bounds
+is one, too.
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ def _single(points: Sequence[PacketsPoint], factor: str) -> Iterable[_Group]:
 
 
 def _over_sizes(points: Sequence[PacketsPoint], factor: str) -> Iterable[_Group]:
-    """Means over frame sizes. A level with few sizes is left out. If all levels have bracketed rates
-    at enough sizes, the means are over these; otherwise over those of the level that has most.
+    """Means over frame sizes. A level with few sizes is left out. If all levels have bracketed
+    rates at enough sizes, the means are over these; otherwise over those of the level that has
+    most.
     """
     sized = [p for p in points if names.frame_size(p.factors) and p.searched != Verdict.BELOW_RANGE.value]
     for group in _alike(sized, factor, names.FRAME):
