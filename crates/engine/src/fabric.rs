@@ -58,6 +58,8 @@ pub fn run(
 /// Maximum number of batches of one interface that are pending in the writer. Further frames wait
 /// in the fabric.
 const PENDING_MAX: u32 = 4;
+/// Number of bytes that wait to be written to one interface from which on no more packets are read.
+const WAITING_BYTES_MAX: u64 = 64 << 20;
 /// Mean lateness (of the last 64 packets) above which the engine counts as behind. It then forwards
 /// packets in trains of length [`TRAIN`].
 const BEHIND_NS: u64 = 100_000;
@@ -189,7 +191,7 @@ impl<'r> Shell<'r> {
         let pending = |(index, interface): (usize, &Interface)| {
             interface.unread && self.fabric.wants_frame(index)
         };
-        if self.interfaces.iter().enumerate().any(pending) {
+        if !self.is_backed_up() && self.interfaces.iter().enumerate().any(pending) {
             return Some(Time::ZERO);
         }
         if self.waiter.is_awake() {
@@ -212,6 +214,13 @@ impl<'r> Shell<'r> {
         [wake_at, self.samples.next()].into_iter().flatten().min()
     }
 
+    /// Returns whether so many frames wait to be written that no more are read, because the writer
+    /// is slower. The interfaces then drop packets and count them.
+    fn is_backed_up(&self) -> bool {
+        let mut interfaces = 0..self.interfaces.len();
+        interfaces.any(|index| self.fabric.waiting_bytes(index) > WAITING_BYTES_MAX)
+    }
+
     /// Returns the instant at which to begin writing the next frame of an interface.
     fn next_write(&self, index: usize) -> Option<Time> {
         let lead = &self.interfaces[index].lead;
@@ -222,8 +231,10 @@ impl<'r> Shell<'r> {
     /// whether any packet moved.
     fn turn(&mut self, now: Time) -> bool {
         let mut moved = false;
-        for index in 0..self.interfaces.len() {
-            moved |= self.receive(index);
+        if !self.is_backed_up() {
+            for index in 0..self.interfaces.len() {
+                moved |= self.receive(index);
+            }
         }
         self.fabric.handle_timeout(now);
         self.collect();
@@ -280,7 +291,7 @@ impl<'r> Shell<'r> {
                 return moved;
             }
             while !self.leaving.is_full() && self.next_write(index).is_some_and(|at| at <= now) {
-                if let Some(frame) = self.fabric.poll_frame(index) {
+                if let Some(frame) = self.fabric.poll_frame(index, now) {
                     self.leaving.push(frame);
                 }
             }

@@ -15,22 +15,22 @@ const IP_BYTES_MAX: usize = 18 + 60;
 #[derive(Debug, Default)]
 pub(crate) struct Delivery {
     waiting: VecDeque<OutFrame>,
+    bytes: u64,
 }
 
 impl Delivery {
     /// Adds frames that arrive at `at` and leave with VLAN tag `tag`.
     pub(crate) fn push(&mut self, at: Time, train: Train, tag: Option<u16>) {
-        if let Some(back) = self.waiting.back_mut()
-            && back.tag == tag
-            && back.train.is_followed_by(&train)
-        {
-            back.train.count += train.count;
-        } else {
-            // A frame may be reported before others that arrive earlier.
-            let place = self.waiting.partition_point(|frame| frame.due <= at);
-            let due = at;
-            self.waiting.insert(place, OutFrame { train, tag, due });
-        }
+        self.bytes += train.bytes();
+        // A frame may be reported before others that arrive earlier.
+        let place = self.waiting.partition_point(|frame| frame.due <= at);
+        let due = at;
+        self.waiting.insert(place, OutFrame { train, tag, due });
+    }
+
+    /// Returns the number of bytes of the waiting frames.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns the instant at which the next frame arrives.
@@ -38,8 +38,21 @@ impl Delivery {
         self.waiting.front().map(|frame| frame.due)
     }
 
-    pub(crate) fn pop(&mut self) -> Option<OutFrame> {
-        self.waiting.pop_front()
+    /// Removes the next frame, with the frames of its super-frame that follow it and arrive by
+    /// `until`. Frames that arrive later are separate, because joined frames leave together.
+    pub(crate) fn pop(&mut self, until: Time) -> Option<OutFrame> {
+        let mut front = self.waiting.pop_front()?;
+        self.bytes -= front.train.bytes();
+        while let Some(next) = self.waiting.front()
+            && next.due <= until
+            && next.tag == front.tag
+            && front.train.is_followed_by(&next.train)
+        {
+            self.bytes -= next.train.bytes();
+            front.train.count += next.train.count;
+            self.waiting.pop_front();
+        }
+        Some(front)
     }
 }
 

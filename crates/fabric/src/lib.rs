@@ -11,8 +11,9 @@
 //!   While [`Fabric::wants_frame`] is `false` the packet stays in the interface.
 //! - [`Fabric::poll_timeout`] returns when [`Fabric::handle_timeout`] has to be called next. The
 //!   shell reads the clock for its `now` before it reads the interfaces.
-//! - [`Fabric::poll_frame`] returns the next frame for an interface. [`OutFrame::emit`] writes its
-//!   headers and returns the body, which is not copied if it is unchanged.
+//! - [`Fabric::poll_frame`] returns the next frame for an interface, joined with those of its
+//!   super-frame that have arrived, too. [`OutFrame::emit`] writes its headers and returns the
+//!   body, which is not copied if it is unchanged.
 //! - [`Fabric::report_ahead`] makes the fabric report frames before they arrive, for a shell that
 //!   takes time to write them.
 //! - [`Fabric::set_link`] takes a link down or up.
@@ -38,7 +39,7 @@
 //! Queue lengths include the FCS of frames. Rates are those of the wire, including preamble and
 //! gap. Every frame that entered has left, was dropped for a counted cause, or is still inside.
 //!
-//! **Not supported**: pause by priority (802.1Qbb), QinQ, spanning tree (a loop is refused),
+//! **Not supported**: priorities (tags of VLAN 0 are removed), pause by priority (802.1Qbb), QinQ, spanning tree (a loop is refused),
 //! routing of IPv6, routing protocols.
 #![forbid(unsafe_code)]
 

@@ -93,14 +93,27 @@ impl Packet {
     /// L4 checksum that is not filled in: the offset of the first byte that it covers, and the
     /// offset of its field from that byte.
     ///
+    /// A priority tag (VLAN 0) is removed, because the frame belongs to the same VLAN as one without
+    /// a tag, and no queue here has priorities.
+    ///
     /// # Errors
     /// The packet is shorter than its headers, its frames have no payload, or the checksum field is
     /// not within the headers.
     pub fn new(
-        bytes: Vec<u8>,
-        segmentation: Option<Segmentation>,
-        checksum: Option<(u16, u16)>,
+        mut bytes: Vec<u8>,
+        mut segmentation: Option<Segmentation>,
+        mut checksum: Option<(u16, u16)>,
     ) -> Result<Packet, PacketError> {
+        if tag(&bytes) == Some(0) {
+            bytes.drain(12..16);
+            // Offsets within the Ethernet header are refused below.
+            if let Some(cut) = &mut segmentation {
+                cut.header_bytes = cut.header_bytes.saturating_sub(4);
+            }
+            if let Some((start, _)) = &mut checksum {
+                *start = start.saturating_sub(4);
+            }
+        }
         let length = bytes.len();
         if length < ETHERNET_BYTES {
             return Err(PacketError::Short(length));
@@ -167,7 +180,7 @@ impl Packet {
         )
     }
 
-    /// Returns the bytes as received from the interface.
+    /// Returns the bytes as received from the interface, without a priority tag.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -230,7 +243,7 @@ impl Packet {
         crate::headers::ecn(&self.bytes).is_some_and(|bits| bits != 0)
     }
 
-    /// Returns the VLAN of the 802.1Q tag. `None` without a tag, or with VLAN 0 (a priority tag).
+    /// Returns the VLAN of the 802.1Q tag, which is not 0. `None` without a tag.
     pub(crate) const fn tag(&self) -> Option<u16> {
         self.tag
     }
@@ -238,9 +251,7 @@ impl Packet {
 
 fn tag(bytes: &[u8]) -> Option<u16> {
     match bytes.get(12..16) {
-        Some(&[0x81, 0x00, high, low]) => {
-            Some(u16::from_be_bytes([high, low]) & 0xfff).filter(|vlan| *vlan != 0)
-        }
+        Some(&[0x81, 0x00, high, low]) => Some(u16::from_be_bytes([high, low]) & 0xfff),
         _ => None,
     }
 }
@@ -265,6 +276,29 @@ mod tests {
         assert_eq!(new(None, (34, 107)), Err(PacketError::Checksum));
         assert_eq!(new(None, (13, 6)), Err(PacketError::Checksum));
         assert_eq!(new(None, (u16::MAX, u16::MAX)), Err(PacketError::Checksum));
+    }
+
+    #[test]
+    fn a_priority_tag_is_removed_and_offsets_follow() {
+        let mut bytes = vec![0_u8; 46];
+        bytes[12..16].copy_from_slice(&[0x81, 0x00, 0xe0, 0x00]);
+        bytes[16] = 8;
+        let cut = Segmentation {
+            header_bytes: 46,
+            payload_bytes: 100,
+        };
+        bytes.extend([1; 150]);
+        let packet = Packet::new(bytes.clone(), Some(cut), Some((38, 6))).unwrap();
+        assert_eq!((packet.tag(), packet.frames()), (None, 2));
+        assert_eq!((packet.bytes().len(), packet.bytes()[12]), (192, 8));
+        assert_eq!(packet.segmentation().unwrap().header_bytes, 42);
+        assert_eq!(packet.checksum(), Some((34, 6)));
+        let short = Packet::new(bytes[..16].to_vec(), None, None);
+        assert_eq!(short, Err(PacketError::Short(12)));
+        let inside = Packet::new(bytes.clone(), None, Some((15, 6)));
+        assert_eq!(inside, Err(PacketError::Checksum));
+        bytes[15] = 7;
+        assert_eq!(Packet::new(bytes, None, None).unwrap().tag(), Some(7));
     }
 
     #[test]

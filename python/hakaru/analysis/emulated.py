@@ -32,10 +32,14 @@ def of_repetition(repetition: Repetition, use: dict[str, Use]) -> Iterator[Cavea
 
 
 def lateness_us(repetition: Repetition) -> float | None:
-    """99th percentile of the lateness of frames, µs; None if the fabric does not report it."""
+    """99th percentile of the lateness of frames in the measuring phase, µs; None if the fabric does
+    not report it. Without samples in that phase, it is that of the whole engine run.
+    """
     rows = repetition.histograms.to_pylist() if repetition.histograms.num_rows else []
     lateness_rows = [r for r in rows if r["engine"] == "fabric" and r["entity"] == "fabric" and r["name"] == LATENESS]
-    histograms = [r["hdr"] for r in lateness_rows if r["at_ns"] is None] or [r["hdr"] for r in lateness_rows]
+    begin, end = repetition.window
+    measured = [r["hdr"] for r in lateness_rows if r["at_ns"] is not None and begin < r["at_ns"] <= end]
+    histograms = measured or [r["hdr"] for r in lateness_rows if r["at_ns"] is None]
     return percentiles_ms(merge(histograms), [99.0])[0] * 1e3 if histograms else None
 
 

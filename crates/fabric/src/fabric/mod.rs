@@ -168,9 +168,10 @@ impl Fabric {
                 let Some(switch) = self.sources[channel] else {
                     return u64::MAX;
                 };
-                let shared = self.switches[switch]
-                    .shared
-                    .map_or(u64::MAX, |shared| shared.bytes);
+                // A queue alone in a shared memory gets no more than this part of it.
+                let shared = self.switches[switch].shared.map_or(u64::MAX, |shared| {
+                    (shared.bytes as f64 * shared.alpha / (1.0 + shared.alpha)) as u64
+                });
                 let queue = self.channels[channel].queue();
                 queue.threshold_bytes().min(shared) / TRAINS_PER_QUEUE
             })
@@ -325,9 +326,17 @@ impl Fabric {
         self.events.next()
     }
 
-    /// Returns the next frame or super-frame to write to interface `port`.
-    pub fn poll_frame(&mut self, port: usize) -> Option<OutFrame> {
-        self.ports[port].delivery.pop()
+    /// Returns the next frame to write to interface `port`. Frames of one super-frame that arrive
+    /// by `until` are joined.
+    pub fn poll_frame(&mut self, port: usize, until: Time) -> Option<OutFrame> {
+        self.ports[port].delivery.pop(until)
+    }
+
+    /// Returns the number of bytes, including FCS, of the frames that wait to be written to
+    /// interface `port`.
+    #[must_use]
+    pub fn waiting_bytes(&self, port: usize) -> u64 {
+        self.ports[port].delivery.bytes()
     }
 
     /// Returns the arrival of the next frame of [`Fabric::poll_frame`]. It is in the future only

@@ -127,17 +127,20 @@ fn arrivals(
     let mut fabric = Fabric::new(config).unwrap();
     fabric.report_ahead(ahead);
     let mut seen: Arrivals = vec![Vec::new(); config.links.len()];
-    // Works like a shell: advances from event to event, and takes no frame before it is due.
+    // Works like a shell: advances to the next event or frame, and takes no frame before it is due.
     let mut pass = |fabric: &mut Fabric, until: Time| loop {
+        let dues = (0..seen.len()).filter_map(|port| fabric.frame_due(port));
+        let next = dues.chain(fabric.poll_timeout()).min();
+        let Some(now) = next.filter(|next| *next <= until) else {
+            return;
+        };
+        fabric.handle_timeout(now);
         for (port, seen) in seen.iter_mut().enumerate() {
-            while fabric.frame_due(port).is_some_and(|due| due <= until) {
-                let out = fabric.poll_frame(port).expect("a due frame can be polled");
+            while fabric.frame_due(port).is_some_and(|due| due <= now) {
+                let out = fabric.poll_frame(port, now);
+                let out = out.expect("a due frame can be polled");
                 seen.push((out.due(), bytes_of(&out)));
             }
-        }
-        match fabric.poll_timeout() {
-            Some(next) if next <= until => fabric.handle_timeout(next),
-            _ => return,
         }
     };
     let mut now = Time::ZERO;

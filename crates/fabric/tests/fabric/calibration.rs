@@ -74,7 +74,7 @@ fn random_loss_lies_in_its_binomial_interval() {
         for n in 0..frames {
             fabric.handle_frame(Time(n), 0, frame(1, 2, 64));
             fabric.handle_timeout(Time(n));
-            while fabric.poll_frame(1).is_some() {}
+            while fabric.poll_frame(1, Time::MAX).is_some() {}
         }
         let lost = counters(&mut fabric, "wire/a-b").drops.loss as f64;
         let p = percent / 100.0;
@@ -101,7 +101,7 @@ fn bursts_lose_the_configured_share_in_runs_of_the_configured_length() {
     for n in 0..frames {
         fabric.handle_frame(Time(n), 0, frame(1, 2, 64));
         fabric.handle_timeout(Time(n));
-        let arrived = fabric.poll_frame(1).is_some();
+        let arrived = fabric.poll_frame(1, Time::MAX).is_some();
         lost += u64::from(!arrived);
         runs += u64::from(before && !arrived);
         before = arrived;
@@ -135,7 +135,7 @@ fn mean_wait_ns(gaps_ns: impl Iterator<Item = u64>) -> f64 {
     let mut take = |fabric: &mut Fabric, until: Time, sent: &[Time]| {
         while let Some(at) = fabric.poll_timeout().filter(|at| *at <= until) {
             fabric.handle_timeout(at);
-            while fabric.poll_frame(1).is_some() {
+            while fabric.poll_frame(1, Time::MAX).is_some() {
                 waits.push(at.ns_since(sent[waits.len()]) - 1518 * 8);
             }
         }
@@ -203,7 +203,7 @@ fn jitter_has_the_configured_mean_and_keeps_frames_in_order() {
             let at = fabric.poll_timeout().unwrap();
             for at in [at, Time(sent.as_ns() + 9_999_999)] {
                 fabric.handle_timeout(at);
-                while fabric.poll_frame(1).is_some() {
+                while fabric.poll_frame(1, Time::MAX).is_some() {
                     got += 1;
                 }
                 if let Some(next) = fabric.poll_timeout() {

@@ -106,7 +106,7 @@ impl Net {
     fn outcome(&mut self) -> Vec<(usize, Vec<u8>)> {
         let mut seen = Vec::new();
         for port in 0..2 {
-            while let Some(out) = self.fabric.poll_frame(port) {
+            while let Some(out) = self.fabric.poll_frame(port, self.now) {
                 seen.push((port, bytes_of(&out)));
             }
         }

@@ -235,7 +235,7 @@ fn a_shared_buffer_gives_each_queue_alpha_times_the_free_part() {
         while let Some(at) = fabric.poll_timeout() {
             fabric.handle_timeout(at);
             peak = peak.max(counters(&mut fabric, "3/b-a").queue_bytes_now);
-            while fabric.poll_frame(2).is_some() {}
+            while fabric.poll_frame(2, at).is_some() {}
         }
         let settled = 300_000.0 * alpha / (1.0 + alpha);
         assert!(

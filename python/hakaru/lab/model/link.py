@@ -135,9 +135,9 @@ class LinkSpec(Part):
     )
     pause: bool = Field(
         default=False,
-        description="IEEE 802.3x flow control in both directions: a switch at one end pauses the other end while the "
-        "egress port of its frames is half full. To keep a port from dropping frames, set this on the links that lead "
-        "into its switch.",
+        description="IEEE 802.3x flow control in both directions: a switch at one end pauses the other end once the "
+        "egress port of its frames is more than half full, until that is a quarter full. To keep a port from dropping "
+        "frames, set this on the links that lead into its switch.",
     )
     delay: Duration = Field(default=0, description="Propagation delay in each direction, up to 10 s.")
     jitter: JitterSpec | None = Field(default=None, description="Variation added to the delay, in each direction.")

@@ -115,7 +115,7 @@ pub fn run(fabric: &mut Fabric, ports: usize) -> Vec<(Time, usize, OutFrame)> {
     let mut now = Time::ZERO;
     loop {
         for port in 0..ports {
-            while let Some(out) = fabric.poll_frame(port) {
+            while let Some(out) = fabric.poll_frame(port, now) {
                 seen.push((now, port, out));
             }
         }
