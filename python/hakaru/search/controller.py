@@ -16,6 +16,12 @@ from hakaru.search.trial import Trial, TrialResult
 
 LOWER_LEAST = 0.02
 """Least share by which the highest load falls when the tester cannot offer it."""
+LOWER_MOST = 0.5
+"""Largest of these shares, which doubles each time."""
+DISTURBED_MAX = 3
+"""How often in a row a load may fail all attempts, while the tester has offered higher ones, before
+the search continues below it: something disturbs the tester, which is not at its limit.
+"""
 
 
 class Ended(Enum):
@@ -64,7 +70,9 @@ class Controller:
       trial with a larger share is invalid, and so is one whose tester cannot account for all work:
       the procedure does not learn its result.
     - `attempts`: an invalid trial is repeated until it was run this often, at least once. If all
-      are invalid, the tester cannot offer this load, and the search continues below it.
+      are invalid, the tester cannot offer this load, and the search continues below it. If the
+      tester has offered a higher load before, it is disturbed and not at its limit: the load is
+      tried this often again, up to three times.
     - `relative_width`: precision of the tester's own limit, (upper - lower) / upper, above 0. It is
       searched only as far as it limits the result.
 
@@ -95,6 +103,7 @@ class Controller:
         self._request: Request | None = None
         self._sent_ratios: list[float] = []
         self._lowered = 0
+        self._disturbed = 0
         self._offered: set[int] = set()
         """Steps that the tester offered."""
         self._refused: int | None = None
@@ -129,13 +138,19 @@ class Controller:
         self._log.append(LoggedTrial(result, is_valid))
         if is_valid:
             self._sent_ratios.clear()
+            self._lowered = self._disturbed = 0
             self._offered.add(request.step)
             self._advance(result)
             return
         self._sent_ratios.append(result.sent_ratio * result.tester_ratio)
         if len(self._sent_ratios) >= self._attempts_max:
-            self._lower_top(request.step, max(self._sent_ratios))
+            best = max(self._sent_ratios)
             self._sent_ratios.clear()
+            if max(self._offered, default=-1) > request.step and self._disturbed < DISTURBED_MAX:
+                self._disturbed += 1
+                return
+            self._disturbed = 0
+            self._lower_top(request.step, best)
 
     def outcome(self) -> Outcome:
         """Return the results so far; they are final after `next_trial` returned None.
@@ -143,12 +158,24 @@ class Controller:
         Throughputs are those of the work that was offered: a tester may leave `shortfall_max` of a
         load unsent.
         """
+        results = self._procedure.results(self._loads)
         if self._ended is Ended.BUDGET and self._completed is not None:
-            results = self._completed[1]
-        else:
-            results = self._procedure.results(self._loads)
-        goals = tuple(self._as_offered(goal) for goal in results)
+            # A goal for which the higher range has not shown an upper bound keeps its result.
+            both = zip(results, self._completed[1], strict=True)
+            results = tuple(now if now.upper is not None and now.lower is not None else old for now, old in both)
+        goals = tuple(self._as_offered(self._as_seen(goal)) for goal in results)
         return Outcome(goals, self._ended, tuple(self._log))
+
+    def _as_seen(self, goal: GoalResult) -> GoalResult:
+        """Return a result that is not limited by the tester if a valid trial of a higher load
+        missed the goal: the device was at its limit there, so the search is unfinished.
+        """
+        lower = goal.lower
+        if goal.verdict is not Verdict.TESTER_LIMIT or lower is None:
+            return goal
+        above = (t.result for t in self._log if t.is_valid and t.result.trial.load > lower)
+        has_missed = any(result.loss_ratio > goal.goal.loss_ratio for result in above)
+        return replace(goal, verdict=Verdict.UNFINISHED) if has_missed else goal
 
     def _as_offered(self, goal: GoalResult) -> GoalResult:
         """Return a result whose throughput is reduced by what was left unsent at its loads."""
@@ -170,8 +197,8 @@ class Controller:
         """Continue below a step at which the tester sent at most `sent_ratio` of the work.
 
         A tester at its limit often sends nearly all of it. The load therefore falls by at least 2 %
-        the first time, and by twice as much each further time, until the tester can offer one. Then
-        the interval between both is halved.
+        the first time, and by twice as much each further time, at most to half, until the tester
+        can offer one. Then the interval between both is halved.
         """
         grid = self._loads.grid
         self._refused = step
@@ -180,9 +207,9 @@ class Controller:
         if (middle := self._middle()) is not None:
             self._continue_below(middle)
             return
-        least = LOWER_LEAST * 2**self._lowered
+        least = min(LOWER_MOST, LOWER_LEAST * 2**self._lowered)
         self._lowered += 1
-        top = min(step - 1, grid.step_at_or_below(grid.load(step) * min(sent_ratio, max(0.0, 1.0 - least))))
+        top = min(step - 1, grid.step_at_or_below(grid.load(step) * min(sent_ratio, 1.0 - least)))
         if top < 0:
             self._ended = Ended.TESTER
             return

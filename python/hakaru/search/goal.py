@@ -90,7 +90,9 @@ class Verdict(Enum):
     BELOW_RANGE = "below range"
     """The lowest load of the grid does not meet the goal."""
     UNFINISHED = "unfinished"
-    """The search ended before, by its time budget or because the tester could not offer a load."""
+    """The search ended before, by its time budget or because the tester could not offer a load
+    below one that missed the goal.
+    """
 
 
 @dataclass(frozen=True)

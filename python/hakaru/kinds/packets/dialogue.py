@@ -172,6 +172,8 @@ class PacketsDialogue(Dialogue):
         yield self._order(flooding(self._load, self._ways), TESTER_TRIAL_S)
         result = self._answer()
         sent, received = (sum(getattr(s, name) for s in result.streams) for name in ("sent", "received"))
+        # The device forwarded what the tester itself dropped.
+        received = min(sent, received + sum(port.ring_dropped + port.rx_dropped for port in result.ports))
         self._log("flood", sent / TESTER_TRIAL_S, TESTER_TRIAL_S, result)
         if not self._has_loop:
             self._tester_rate = sent / TESTER_TRIAL_S
@@ -230,7 +232,7 @@ class PacketsDialogue(Dialogue):
                 "start_ns": result.start_ns,
                 "end_ns": result.start_ns + round(seconds * 1e9),
                 "settled_ns": result.end_ns,
-                "streams": [s.model_dump() for s in result.streams if s.sent],
+                "streams": [s.model_dump() for s in result.streams if s.sent or s.received or s.corrupted],
                 "ports": [p.model_dump() for p in result.ports],
                 "faults": [fault.model_dump() for fault in result.tester_faults],
                 "device_losses": {place: lost for place, lost in self._losses.items() if lost},

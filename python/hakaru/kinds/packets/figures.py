@@ -1,15 +1,17 @@
 """Figures of a study of packet forwarding.
 
 rates     frames per second of each point
-sizes     frames per second against the frame size, a line for each set of other levels
-curve     loss and use of each CPU against the rate offered, at the slowest point
-curve_N   the same at the slowest point of the device or NIC that is the Nth slowest
+sizes     frames per second against the frame size, a line for each set of other levels of a device;
+          sizes_2 and so on have further devices and levels
+curve     loss and use of each CPU against the rate offered, at the slowest point of a device or NIC
+          among those with the fewest levels
+curve_N   the same for the device or NIC that is the Nth slowest
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,7 +31,7 @@ CPUS_MAX = 4
 CURVES_MAX = 8
 """Devices and NICs with a curve, the slowest first."""
 LINES_MAX = 8
-"""Lines over frame sizes, those with the fewest levels first."""
+"""Lines in a figure over frame sizes, those with the fewest levels first."""
 WIDE = 3.0
 """Ratio of the highest to the lowest rate from which on the axis of rates is logarithmic."""
 
@@ -82,52 +84,73 @@ def _rates(points: list[Json], language: str) -> Figure:
 
 
 def _sizes(points: list[Json], language: str) -> list[Figure]:
-    """The figure `sizes`, of the points whose searches bracketed a rate; none if no set of points
-    has enough sizes.
+    """The figures of rates over sizes, of the points whose searches bracketed a rate; none if no
+    set of points has enough sizes.
     """
-    groups = list(names.over_sizes(points).values())
-    groups = sorted((g for g in groups if len(g) >= names.SIZES_MIN), key=lambda g: len(g[0]["factors"]))[:LINES_MAX]
-    if not groups:
-        return []
-    shown = [point for group in groups for point in group]
+    of_device: dict[str, list[list[Json]]] = {}
+    for group in names.over_sizes(points).values():
+        if len(group) >= names.SIZES_MIN:
+            of_device.setdefault(group[0]["device"], []).append(group)
+    drawn = []
+    for groups in of_device.values():
+        groups.sort(key=lambda group: len(group[0]["factors"]))
+        parts = (groups[begin : begin + LINES_MAX] for begin in range(0, len(groups), LINES_MAX))
+        drawn += [_over_sizes(part, language) for part in parts]
+    return [
+        replace(figure, name="sizes" if place == 1 else f"sizes_{place}") for place, figure in enumerate(drawn, start=1)
+    ]
+
+
+def _over_sizes(groups: Sequence[list[Json]], language: str) -> Figure:
+    """A line for each set of levels besides the size."""
     lines = []
     for place, group in enumerate(groups):
-        found = [(names.frame_size(point["factors"]), point["metrics"][names.RATE]) for point in group]
-        values = [(float(size or 0), m["mean"] / 1e3, *_thousands(m)) for size, m in found]
+        values = [
+            (float(names.frame_size(point["factors"]) or 0), *_thousands(point["metrics"][names.RATE]))
+            for point in group
+        ]
         others = {factor: level for factor, level in group[0]["factors"].items() if factor != names.FRAME}
         colour, dash, marker = charts.look(place)
         name = sentences.series(others, language) or say(language, "label.frames")
         lines.append(Line(name, sorted(values), colour, dash, marker))
     ticks = sorted({x for line in lines for x, *_ in line.points})
+    rates = [y for line in lines for _, y, *_ in line.points]
+    is_wide = max(rates) > WIDE * min(rates)
 
     def draw(size: Size) -> Chart:
-        axes = Axes(say(language, "axis.frame_size"), say(language, "axis.frames.thousand"), x_log=True, x_ticks=ticks)
-        return charts.lines(lines, axes, size)
+        titles = (say(language, "axis.frame_size"), say(language, "axis.frames.thousand"))
+        return charts.lines(lines, Axes(*titles, x_log=True, x_ticks=ticks, y_log=is_wide), size)
 
-    title = say(language, "figure.packets.sizes")
-    return [Figure("sizes", title, note(shown, language, names.RATE), draw)]
+    shown = [point for group in groups for point in group]
+    return Figure("sizes", say(language, "figure.packets.sizes"), note(shown, language, names.RATE), draw)
 
 
-def _thousands(metric: Json) -> tuple[float | None, float | None]:
+def _thousands(metric: Json) -> tuple[float, float | None, float | None]:
+    """Mean and interval in thousand frames per second."""
     low, high = metric["low"], metric["high"]
-    return (None, None) if low is None else (low / 1e3, high / 1e3)
+    return (metric["mean"] / 1e3, *((None, None) if low is None else (low / 1e3, high / 1e3)))
 
 
 def _curve(point: Json, language: str) -> Figure | None:
     """Loss, and use of each processor and of all, against the rate offered; None without enough
     trials.
     """
-    # The trials that measure delays have the rates below the result, which a search leaves out.
-    trials = [t for t in point["trials"] if t["purpose"] in ("search", "latency") and t["valid"] and t["sent"]]
-    if len(trials) < 3:
+    searched, delays = (
+        [t for t in point["trials"] if t["purpose"] == purpose and t["valid"] and t["sent"]]
+        for purpose in ("search", "latency")
+    )
+    if len(searched) < 3:
         return None
-    low, high = (choose(t["frames_per_s"] for t in trials) for choose in (min, max))
+    low, high = (choose(t["frames_per_s"] for t in searched) for choose in (min, max))
     # A search may begin far above its result. On a linear axis all other trials would be one point.
     is_wide = high > WIDE * low
-    groups = _groups(trials, is_wide)
+    groups = _groups(searched, is_wide)
     if len(groups) < 2:
         return None
-    offered = [sum(t["frames_per_s"] for t in group) / len(group) / 1e3 for group in groups]
+    # The trials that measure delays have the rates below the result, which a search leaves out.
+    groups = sorted([*_groups(delays, True), *groups], key=_offered)
+    trials = [*searched, *delays]
+    offered = [_offered(group) / 1e3 for group in groups]
     loss = [100 * sum(t["lost"] for t in group) / sum(t["sent"] for t in group) for group in groups]
     upper = [Line(say(language, "label.loss"), _points(offered, loss), charts.PALETTE[1])]
     lower = [
@@ -146,7 +169,7 @@ def _curve(point: Json, language: str) -> Figure | None:
         )
 
     title = say(language, "figure.packets.curve", {"series": label(point, language)})
-    about = {"origin": origin_of([point], language), "trials": len(trials)}
+    about = {"origin": origin_of([point], language), "trials": len(searched), "delays": len(delays)}
     text = say(language, "figure.note.packets", about)
     return Figure("curve", title, text, draw)
 
@@ -182,6 +205,8 @@ def _groups(trials: list[Json], is_wide: bool) -> list[list[Json]]:
     """Trials in groups of neighbouring rates, of equal width on the axis, which is logarithmic if
     `is_wide`. In the order of their rates.
     """
+    if not trials:
+        return []
     places = [math.log(t["frames_per_s"]) if is_wide else float(t["frames_per_s"]) for t in trials]
     low = min(places)
     width = (max(places) - low) / GROUPS_MAX or 1.0
@@ -189,6 +214,11 @@ def _groups(trials: list[Json], is_wide: bool) -> list[list[Json]]:
     for trial, place in zip(trials, places, strict=True):
         groups.setdefault(min(GROUPS_MAX - 1, int((place - low) / width)), []).append(trial)
     return [groups[place] for place in sorted(groups)]
+
+
+def _offered(trials: list[Json]) -> float:
+    """Mean rate offered in some trials, frames/s."""
+    return float(sum(t["frames_per_s"] for t in trials)) / len(trials)
 
 
 def _points(xs: list[float], ys: list[float | None]) -> list[tuple[float, float, None, None]]:

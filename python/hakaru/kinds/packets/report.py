@@ -60,7 +60,7 @@ class PacketsReport(ReportKind):
         return texts
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
-        """Rates of all points, and loss and CPU of the slowest one against the rate."""
+        """Rates of all points and over the sizes, and loss and CPU against the rate offered."""
         return [Group(figures.of_run(summary, language))]
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:

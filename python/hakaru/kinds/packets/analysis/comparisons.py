@@ -7,14 +7,14 @@ above the lowest rate, the level is at least that much faster, and otherwise not
 level may change more than one field: with more queues, a guest of `forwarding` also has more
 processors.
 
-Levels are also compared by their means over frame sizes, and so are the directions: those sizes at
-which a level has bracketed rates and each other level has rates. Such a mean has a narrower
-interval than one rate, because every search is independent of the others. A mean over lower bounds
-is one, too.
+Levels are also compared by their means over the frame sizes at which each of them has a bracketed
+rate, and so are the directions. Such a mean has a narrower interval than one rate, because every
+search is independent of the others. A mean over lower bounds is one, too.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +24,7 @@ from hakaru.analysis import sentences
 from hakaru.analysis.estimate import Estimate, SampleMean, ratio
 from hakaru.analysis.findings import Finding
 from hakaru.kinds.packets import names
-from hakaru.kinds.packets.analysis.points import VERDICT_ORDER, PacketsPoint
+from hakaru.kinds.packets.analysis.points import LOWER_BOUNDS, VERDICT_ORDER, PacketsPoint
 from hakaru.search import Verdict
 from hakaru.wording import LANGUAGES, say
 
@@ -59,12 +59,21 @@ class _Side:
         """How the searches ended: the end that limits the result most."""
         return min((point.searched for point in self.points), key=VERDICT_ORDER.index)
 
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether every search that bracketed no rate gave a lower bound of it."""
+        searches = [rate for point in self.points for rate in point.per_repetition.get(names.RATE, [])]
+        ended = all(point.searched in (*LOWER_BOUNDS, Verdict.BRACKETED.value) for point in self.points)
+        return not self.is_found and ended and all(map(math.isfinite, searches))
+
     def exceeds(self, base: _Side) -> bool:
-        """Whether the rate, as a lower bound, is above that of `base`, and above its interval."""
-        if not self.rate or not base.rate:
+        """Whether the rate is a lower bound above that of `base`: above 1 with the entire interval
+        of the ratio. A single repetition has no interval, so it exceeds nothing.
+        """
+        if not self.is_lower_bound or not self.rate or not base.rate:
             return False
-        estimate = ratio(self.rate, base.rate)
-        return estimate.mean is not None and (estimate.mean if estimate.low is None else estimate.low) > 1
+        low = ratio(self.rate, base.rate).low
+        return low is not None and low > 1
 
 
 @dataclass(frozen=True)
@@ -115,22 +124,32 @@ def _single(points: Sequence[PacketsPoint], factor: str) -> Iterable[_Group]:
 
 
 def _over_sizes(points: Sequence[PacketsPoint], factor: str) -> Iterable[_Group]:
-    """Means over frame sizes. A level with few sizes is left out. If all levels have bracketed
-    rates at enough sizes, the means are over these; otherwise over those of the level that has
-    most.
+    """Means over frame sizes. The levels with bracketed rates are compared at the sizes that all of
+    them have. Another level is added if it has rates at these sizes.
     """
-    sized = [p for p in points if names.frame_size(p.factors) and p.searched != Verdict.BELOW_RANGE.value]
-    for group in _alike(sized, factor, names.FRAME):
-        where = _others(group[0].factors, factor, names.FRAME)
+    for group in _alike((p for p in points if names.frame_size(p.factors)), factor, names.FRAME):
+        levels = _by_level(group, factor)
         found = _by_level([p for p in group if p.searched == Verdict.BRACKETED.value], factor)
-        bounded = _by_level(group, factor)
-        sides = _sides(found, next(iter(found.values()), {}))
-        if len(sides) < max(2, len(bounded)):
-            most: Mapping[int | None, PacketsPoint] = max(found.values(), key=len, default={})
-            sides = _sides(bounded, most) or sides
+        sides = _sides(found)
+        if len(sides) < 2:
+            # At most one level can be compared with others. It is the one with most sizes.
+            level = max(found, key=lambda level: len(found[level]), default=None)
+            if level is None:
+                continue
+            alike = {name: each for name, each in levels.items() if len(each.keys() & found[level]) >= names.SIZES_MIN}
+            sides = _sides({level: found[level]} | {name: each for name, each in alike.items() if name != level})
+        else:
+            sizes = [names.frame_size(point.factors) for point in sides[0].points]
+            others = {name: each for name, each in levels.items() if name not in found}
+            sides += [
+                _Side(name, tuple(each[size] for size in sizes))
+                for name, each in others.items()
+                if all(size in each for size in sizes)
+            ]
         if sides:
-            sizes = tuple(names.frame_size(point.factors) for point in sides[0].points)
-            yield from _compared(_Group(factor, where, sides, sizes))
+            where = _others(group[0].factors, factor, names.FRAME)
+            sizes = [names.frame_size(point.factors) for point in sides[0].points]
+            yield from _compared(_Group(factor, where, sides, tuple(sizes)))
 
 
 def _by_level(points: Sequence[PacketsPoint], factor: str) -> dict[str, dict[int | None, PacketsPoint]]:
@@ -141,9 +160,10 @@ def _by_level(points: Sequence[PacketsPoint], factor: str) -> dict[str, dict[int
     return {level: each for level, each in found.items() if len(each) >= names.SIZES_MIN}
 
 
-def _sides(by_level: Mapping[str, Mapping[int | None, PacketsPoint]], sizes: Iterable[int | None]) -> list[_Side]:
-    """The levels at those of the sizes that all of them have; none with too few."""
-    common = [size for size in sizes if all(size in each for each in by_level.values())]
+def _sides(by_level: Mapping[str, Mapping[int | None, PacketsPoint]]) -> list[_Side]:
+    """The levels at the sizes that all of them have; none with too few."""
+    first = next(iter(by_level.values()), {})
+    common = [size for size in first if all(size in each for each in by_level.values())]
     if len(common) < names.SIZES_MIN:
         return []
     return [_Side(level, tuple(each[size] for size in common)) for level, each in by_level.items()]
@@ -202,7 +222,9 @@ def _named(language: str, factor: str, level: str) -> str:
 def _words(language: str, factor: str, side: _Side, ratio: Estimate | None, *, is_base: bool) -> str:
     values = {"level": _named(language, factor, side.level), "rate": side.rate.value if side.rate else None}
     if ratio is None:
-        return say(language, "packets.compared.base" if is_base else "packets.compared.at_least", values)
+        bound = "packets.compared.at_least" if side.is_lower_bound else "packets.compared.unknown"
+        return say(language, "packets.compared.base" if is_base else bound, values)
     message = "packets.compared.ratio" if side.is_found else "packets.compared.at_least.ratio"
-    message += "" if ratio.low is not None else ".single"
+    if ratio.low is None:
+        message = "packets.compared.ratio.single"
     return say(language, message, values | {"ratio": ratio.mean, "low": ratio.low, "high": ratio.high})

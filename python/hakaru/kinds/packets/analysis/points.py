@@ -187,7 +187,7 @@ class _Searches(Gathered):
         values.update(_cpu_near(own, values[names.RATE]))
         self.add_values(repetition, values, _used(use, values), Latencies.none())
         self.caveats += _checks(own)
-        self.caveats += _latency_check(repetition, load)
+        self.caveats += _latency_check(repetition)
         self.caveats += checks.machine(repetition.counters, repetition.window, {})
 
 
@@ -236,16 +236,34 @@ def _cpu_near(own: list[Trial], rate: float) -> dict[str, float]:
 
 
 def _latencies(repetition: Repetition, load: PacketsLoad) -> dict[str, float]:
+    """The percentiles of the delays. Frames that were lost have none, so a percentile exists only
+    if fewer frames were lost than lie above it.
+    """
     values = {}
+    losses = _losses_at(repetition)
     for share in load.latency.percent if load.latency else ():
         rows = [
             row for row in repetition.histograms.to_pylist() if row["entity"] == f"latency/{share:g}" and row["hdr"]
         ]
         merged = merge(str(row["hdr"]) for row in rows)
         for name, percentile in names.PERCENTILES.items():
-            found = merged.get_value_at_percentile(percentile) / 1e3 if rows else math.nan
-            values[names.latency(share, name)] = found
+            exists = rows and losses.get(share, 0.0) <= 1.0 - percentile / 100.0
+            values[names.latency(share, name)] = (
+                merged.get_value_at_percentile(percentile) / 1e3 if exists else math.nan
+            )
     return values
+
+
+def _losses_at(repetition: Repetition) -> dict[float, float]:
+    """Share of the rate, in percent → share of the frames lost in its last trial for the delays,
+    which is the one that counts.
+    """
+    losses = {}
+    for entry in repetition.trials.get("log") or []:
+        if entry["purpose"] == "latency":
+            sent, lost = (sum(int(stream[name]) for stream in entry["streams"]) for name in ("sent", "lost"))
+            losses[float(entry["percent"])] = lost / sent if sent else 0.0
+    return losses
 
 
 def _checks(own: list[Trial]) -> list[Caveat]:
@@ -266,11 +284,12 @@ def _checks(own: list[Trial]) -> list[Caveat]:
     return caveats
 
 
-def _latency_check(repetition: Repetition, load: PacketsLoad) -> list[Caveat]:
+def _latency_check(repetition: Repetition) -> list[Caveat]:
     """The caveat of loads at which every trial for the latency had a fault of the tester."""
     entries = repetition.trials.get("log") or []
     tried = {entry["percent"] for entry in entries if entry["purpose"] == "latency"}
-    measured = {share for share in tried if math.isfinite(_latencies(repetition, load)[names.latency(share, "p50")])}
+    entities = {row["entity"] for row in repetition.histograms.to_pylist() if row["hdr"]}
+    measured = {share for share in tried if f"latency/{share:g}" in entities}
     missing = len(tried) - len(measured)
     return [Caveat("latency_missing", {"missing": missing, "loads": len(tried)})] if missing else []
 
