@@ -53,8 +53,8 @@ def test_job_that_was_done_within_the_warm_up_has_no_rate(tmp_path: Path) -> Non
     mean = {name: each["mean"] for name, each in summarise(run)["points"][0]["metrics"].items()}
     # Three jobs of 20 MB/s each remain.
     assert mean["mib_per_s"] == pytest.approx(60e6 / 2**20) == mean["sum_mib_per_s"]
-    assert mean["ranked_seconds/3"] == pytest.approx(20)
-    assert mean.get("ranked_mib_per_s/4") is None
+    # The fastest of them is not the fastest of the four.
+    assert mean.get("ranked_mib_per_s/1") is mean.get("ranked_seconds/3") is None
     assert (mean["fastest_to_slowest"], mean["jain_index"]) == (None, None)
 
 

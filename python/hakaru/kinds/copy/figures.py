@@ -107,9 +107,10 @@ def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
     for point in plain:
         for rank in range(1, len(point["metrics"])):
             reference_row = published(summary, point, f"ranked_mib_per_s/{rank}")
-            if reference_row is None:
+            rate = point["metrics"].get(f"ranked_mib_per_s/{rank}")
+            if reference_row is None or rate is None:
                 break
-            rate, published_rate = point["metrics"][f"ranked_mib_per_s/{rank}"], reference_row[1]["published"]
+            published_rate = reference_row[1]["published"]
             published_text = say(language, "figure.bar.published", {"rate": number(published_rate, language)})
             rate_text = f"{with_interval(rate, language)} MiB/s"
             bar_label = say(language, "figure.jobs.rank", {"level": str(reference_row[1]["level"]), "rank": rank})

@@ -10,7 +10,7 @@ from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.fabric import FABRIC
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.rules.link import LINK
-from hakaru.analysis.rules.processor import MACHINE_CPU
+from hakaru.analysis.rules.processor import ARRAY_CPU, MACHINE_CPU
 from hakaru.analysis.rules.rule import Rule, Verdict
 from hakaru.wording import say, tenths
 
@@ -47,6 +47,9 @@ class FilesEvidence(Evidence):
 def _waited(name: str, *, served: bool) -> Callable[[Evidence], Verdict | None]:
     def evaluate(evidence: Evidence) -> Verdict | None:
         if not isinstance(evidence, FilesEvidence) or evidence.served != served:
+            return None
+        # Tools wait for a server behind a full link, or far away, just as long.
+        if served and not any(resource.startswith("link/") for resource in evidence.used):
             return None
         shares = evidence.time_percent
         waited = sum(shares.values())
@@ -117,8 +120,8 @@ FILE_SYSTEM = Rule(
 FILE_SERVER = Rule(
     "file_server",
     "device",
-    "The same for tools whose files are on a file server, if no link is full either.",
+    "The same for tools whose files are on a file server, if links were watched and none is full either.",
     _waited("file_server", served=True),
     _words,
 )
-STAGES: Stages = ((FABRIC,), (LINK,), (MACHINE_CPU,), (USERS_LATE,), (USERS,), (FILE_SYSTEM, FILE_SERVER))
+STAGES: Stages = ((FABRIC,), (LINK,), (ARRAY_CPU,), (MACHINE_CPU,), (USERS_LATE,), (USERS,), (FILE_SYSTEM, FILE_SERVER))

@@ -36,7 +36,7 @@ def evidence_of(
 
     # While all jobs run, their rates add up, which the closed forms are about.
     # Jobs that wait for a tape drive do not run together, so their own rates do not add up.
-    takes_turns = setup.jobs_at_once < setup.jobs
+    takes_turns = setup.takes_turns
     rate = mean("mib_per_s" if takes_turns else "sum_mib_per_s")
     mb_per_s = None if rate is None else rate * MIB / 1e6
     rate_limit = setup.rate_limit_bytes_per_s

@@ -54,13 +54,15 @@ def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: 
     measured = [p for p in plain if p.mean("mib_per_s") is not None]
     findings = [_limiter(p, len(plain) > 1) for p in plain]
     findings += tape_finding.of_points(points, plain)
-    findings += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
+    valid = [p for p in measured if p.valid]
+    findings += [f for group in _groups(valid) if (f := _ratio(group, comparisons)) is not None]
     # If the test setup was the bottleneck, a difference describes neither TCP nor the initiator.
-    valid_for_tcp = [p for p in measured if not p.verdict.test_setup_limited]
+    valid_for_tcp = [p for p in valid if not p.verdict.test_setup_limited]
     findings += [_tcp_age(old, new) for old, new in tcp_age_pairs(valid_for_tcp)]
-    valid = [p for p in points if p.mean("mib_per_s") is not None and not p.verdict.test_setup_limited]
-    findings += [_initiators(ours, linux) for ours, linux in initiator_pairs(valid)]
-    findings += [_collapse(m) for m in maps]
+    all_valid = [p for p in points if p.mean("mib_per_s") is not None and p.valid]
+    for_initiators = [p for p in all_valid if not p.verdict.test_setup_limited]
+    findings += [_initiators(ours, linux) for ours, linux in initiator_pairs(for_initiators)]
+    findings += [_collapse(m) for m in maps if m.known]
     slow = [p for p in measured if collapsed(p)]
     fast = [p for p in points if not collapsed(p)]
     findings += [f for p in slow if (f := _remedy(p, remedies(study, p, fast))) is not None]
@@ -113,9 +115,9 @@ def _rates(language: str, point: CopyPoint) -> list[str]:
     """
     path, total, capacity = point.mean("path_percent"), point.mean("sum_mib_per_s"), point.setup.payload_bytes_per_s
     values = {"mib_per_s": point.mean("mib_per_s"), "sum": total, "path": tenths(path, language)}
-    rates = [say(language, "backup.rate" if path is not None else "backup.rate.only", values)]
-    takes_turns = point.setup.jobs_at_once < point.setup.jobs
-    if total is not None and capacity is not None and total > capacity / MIB and not takes_turns:
+    message = "backup.rate" if path is not None else "backup.rate.only"
+    rates = [say(language, message if total is not None else f"{message}.whole", values)]
+    if total is not None and capacity is not None and total > capacity / MIB:
         ends = {"first": point.mean("first_done_s"), "last": point.mean("last_done_s"), "capacity": capacity / MIB}
         rates.append(say(language, "backup.rate.above", ends))
     return rates
@@ -229,12 +231,10 @@ def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
         values["name"] = say(language, "backup.age.name", {"level": ", ".join(other_levels)}) if other_levels else ""
         parts = [say(language, "backup.age.alike" if _is_alike(ratio) else "backup.age", values)]
         timeouts, shares = evidence["timeouts"], evidence["retransmitted_percent"]
-        if None not in timeouts and any(timeouts):
-            parts.append(say(language, "backup.age.timeouts", dict(zip(sides, map(counted, timeouts), strict=True))))
-        # Shares that would both be written as 0.0 are omitted.
-        if None not in shares and any(round(share, 1) for share in shares):
-            written = [tenths(share, language) for share in shares]
-            parts.append(say(language, "backup.age.retransmitted", dict(zip(sides, written, strict=True))))
+        # Values that are written alike, as those that are 0, are no change.
+        for message, found, write_one in (("timeouts", timeouts, counted), ("retransmitted", shares, tenths)):
+            if None not in found and len(written := [write_one(value) for value in found]) == len(set(written)):
+                parts.append(say(language, f"backup.age.{message}", dict(zip(sides, written, strict=True))))
         return sentences.sentences(language, *parts)
 
     return _finding("tcp_age", common, write, evidence | {"points": [old.id, new.id]})
@@ -258,11 +258,11 @@ def _initiators(ours: CopyPoint, linux: CopyPoint) -> Finding:
 
 
 def _collapse(map_: Map) -> Finding:
-    least = {s: map_.least_buffer(s) for s in map_.streams}
-    inside = sum(c.collapsed for c in map_.cells)
+    least = {s: map_.least_buffer(s) for s in map_.streams if map_.column(s)}
+    inside = sum(c.collapsed for c in map_.known)
 
     def write(language: str) -> str:
-        total = {"inside": inside, "total": len(map_.cells), "percent": COLLAPSE_PERCENT}
+        total = {"inside": inside, "total": len(map_.known), "percent": COLLAPSE_PERCENT}
         parts = [say(language, "backup.collapse" if inside else "backup.collapse.none", total)]
         for streams, buffer in least.items() if inside else ():
             values = {"count": streams, "buffer": format_size(buffer) if buffer else "–"}

@@ -41,6 +41,11 @@ class Cell:
         return self.point.mean("path_percent")
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is known if the cell lies in the region of collapse."""
+        return self.point.valid and None not in (self.path_percent, self.point.mean("dropped_frames"))
+
+    @property
     def collapsed(self) -> bool:
         """Whether the cell lies in the region of collapse."""
         return collapsed(self.point)
@@ -62,14 +67,20 @@ class Map:
     cells: tuple[Cell, ...]
 
     @property
+    def known(self) -> list[Cell]:
+        """The cells of which it is known whether they lie in the region: valid, measured, and with
+        counted drops.
+        """
+        return [c for c in self.cells if c.is_known]
+
+    @property
     def streams(self) -> list[int]:
         """The numbers of streams, ascending."""
         return sorted({c.streams for c in self.cells})
 
     def column(self, streams: int) -> list[Cell]:
-        """Cells with this number of streams that have a value, by ascending buffer."""
-        cells = [c for c in self.cells if c.streams == streams and c.path_percent is not None]
-        return sorted(cells, key=lambda c: c.buffer_bytes)
+        """Known cells with this number of streams, by ascending buffer."""
+        return sorted((c for c in self.known if c.streams == streams), key=lambda c: c.buffer_bytes)
 
     def least_buffer(self, streams: int) -> int | None:
         """The smallest buffer from which no measured point collapses; None if the largest buffer

@@ -8,7 +8,7 @@ this sum larger than the wall-clock rate, and it may exceed what the path carrie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hakaru.analysis.latency import PERCENTILES, Latencies, percentiles_ms
 from hakaru.analysis.run_data import Repetition
@@ -118,21 +118,25 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
         "sum_mib_per_s": sum(rates.values()) if rates else NAN,
         "path_percent": 100 * passed / longest / path if path and longest > 0 else NAN,
         "first_done_s": min((v["first_done_s"] for v in values if v.get("first_done_s")), default=NAN),
-        "last_done_s": max((v["last_done_s"] for v in values if v.get("last_done_s")), default=NAN),
+        "last_done_s": _last_done_s(values, setup),
         "jobs_done": sum(v.get("jobs_done", 0.0) for v in values) if values else NAN,
         "read_latency_ms_mean": read,
         "write_latency_ms_mean": write,
         "cpu_wait_percent": _cpu_wait(repetition),
         "errors": _or_nan(grown_total(repetition, engine="backup", entity="backups", name="errors")),
     }
-    # Jobs that were done in the warm-up have no rate.
-    metrics |= _fairness([*rates.values()] if len(rates) == len(copied) else [])
+    # Jobs that were done in the warm-up have no rate. The time of jobs that take turns includes
+    # that of those before them, so their rates neither add up nor show how fair the copy was.
+    is_whole = len(rates) == len(copied) and not setup.takes_turns
+    metrics |= _fairness([*rates.values()] if is_whole else [])
+    if setup.takes_turns:
+        metrics["sum_mib_per_s"] = NAN
     metrics |= _waiting(repetition, setup, sum(s for _, s in copied.values()))
     for name, histogram in (("read", latencies.read), ("write", latencies.write)):
         percentiles = percentiles_ms(histogram, PERCENTILES.values())
         metrics |= {f"{name}_latency_ms_{p}": ms for p, ms in zip(PERCENTILES, percentiles, strict=True)}
     metrics |= {f"mib_per_s/{job}": rate for job, rate in rates.items()}
-    for rank, job in enumerate(sorted(rates, key=lambda job: -rates[job]), 1):
+    for rank, job in enumerate(sorted(rates, key=lambda job: -rates[job]) if is_whole else [], 1):
         octets_of_job, seconds = copied[job]
         metrics |= {
             f"ranked_mib_per_s/{rank}": rates[job],
@@ -140,6 +144,15 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
             f"ranked_seconds/{rank}": seconds,
         }
     return metrics
+
+
+def _last_done_s(values: Sequence[Mapping[str, float]], setup: Setup) -> float:
+    """Time until the last job was done, seconds; NaN if one was cut off. Each engine reports that
+    of its own jobs, if all of them were done.
+    """
+    if sum(each.get("jobs_done", 0.0) for each in values) < setup.jobs:
+        return NAN
+    return max((each["last_done_s"] for each in values if each.get("last_done_s")), default=NAN)
 
 
 def _fairness(rates: Sequence[float]) -> dict[str, float]:
@@ -153,13 +166,13 @@ def _fairness(rates: Sequence[float]) -> dict[str, float]:
 
 
 def _cpu_wait(repetition: Repetition) -> float:
-    """Time in which some process of this machine waited for a CPU (pressure stall information),
-    percent.
+    """Time in which some process of a machine waited for a CPU (pressure stall information),
+    percent; of several load hosts, that of the one that waited most.
     """
     counters = repetition.counters
     selected = counters.select(engine="watch", entity="machine", name="pressure_cpu_ns")
     rates = (series.rate(*repetition.window) / 1e7 for key, series in selected if key.node not in counters.guests)
-    return next(rates, NAN)
+    return max(rates, default=NAN)
 
 
 def _or_nan(value: float | None) -> float:

@@ -76,6 +76,11 @@ class Setup:
         return self.jobs if self.tape is None else min(self.jobs, self.tape.drives)
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether some jobs wait until others are done."""
+        return self.jobs_at_once < self.jobs
+
+    @property
     def outstanding_bytes(self) -> int:
         """Bytes that all jobs together may have outstanding, reading or writing."""
         return self.jobs_at_once * self.streams * self.depth * self.block_bytes

@@ -162,19 +162,21 @@ def _sum(repetition: Repetition, setup: Setup, name: str) -> float | None:
 
 
 def _written(repetition: Repetition, drives: Sequence[Drive]) -> Iterator[tuple[Drive, float, float]]:
-    """The drive of each job, the bytes that the job wrote, and the time in which it wrote them,
-    without the time of filemarks: to within an interval between samples. A job that wrote nothing
-    is left out.
+    """The drive of each job, the bytes that the job wrote after the warm-up, and the time in which
+    it wrote them, without the time of filemarks: to within an interval between samples. A job that
+    wrote nothing is left out.
     """
     jobs = repetition.counters.select(engine="backup", entity="backup/", name="written_bytes")
     # Names of jobs sort by their numbers, and job i uses drive i mod drives.
     for i, (key, series) in enumerate(sorted(jobs, key=lambda job: job[0].entity)):
-        octets = float(series.value[-1])
+        # The warm-up does not count, as it does not for the drives.
+        start = max(_last_at(series, 0.0), repetition.window[0])
+        end = _first_at(series, float(series.value[-1]))
+        octets = float(series.value[-1]) - series.at(start)
         if octets <= 0:
             continue
-        start, end = _last_at(series, 0.0), _first_at(series, octets)
         marks = repetition.counters.get(key.node, key.engine, key.entity, "filemark_latency_ns_sum")
-        waited_ns = 0.0 if marks is None else marks.at(end)
+        waited_ns = 0.0 if marks is None else marks.at(end) - marks.at(start)
         active = (end - start - waited_ns) / 1e9
         if active > 0:
             yield drives[i % len(drives)], octets, active

@@ -37,7 +37,7 @@ def _on_disks(point: CopyPoint, points: Sequence[CopyPoint]) -> CopyPoint | None
     if point.setup.tape is None:
         return None
     for other in points:
-        if other.setup.tape is not None or other.mean("mib_per_s") is None:
+        if other.setup.tape is not None or other.mean("mib_per_s") is None or not other.valid:
             continue
         if all(place.startswith(DESTINATION) for place in differing(point, other)):
             return other

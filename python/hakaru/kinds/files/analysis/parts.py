@@ -53,10 +53,12 @@ def fairness(rates: Sequence[float]) -> dict[str, float]:
     """Return the fastest rate over the slowest one, and Jain's index: 1 if all are equal, 1/n if
     one of n has everything (Jain, Chiu and Hawe 1984).
     """
-    if len(rates) < 2 or not min(rates) > 0:
+    if len(rates) < 2 or not all(map(math.isfinite, rates)) or not sum(rates) > 0:
         return dict.fromkeys(names.FAIRNESS, math.nan)
     index = sum(rates) ** 2 / (len(rates) * sum(rate**2 for rate in rates))
-    return dict(zip(names.FAIRNESS, (max(rates) / min(rates), index), strict=True))
+    # A server that did nothing has no ratio, but counts in the index.
+    ratio = max(rates) / min(rates) if min(rates) > 0 else math.nan
+    return dict(zip(names.FAIRNESS, (ratio, index), strict=True))
 
 
 def _rates(repetition: Repetition, host: str) -> dict[str, float]:

@@ -152,7 +152,7 @@ def _add(
     values |= extensions.metrics(repetition) if disk_sizes(load.events) else {}
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)
-    gathered.caveats += checks.machine(repetition.counters, repetition.window, {})
+    gathered.caveats += checks.machine(repetition.counters, repetition.window, use)
     gathered.caveats += [*hops.conserved(repetition.counters), *emulated.of_repetition(repetition, use)]
     gathered.caveats += checks.dropped(repetition.counters, repetition.window)
     if is_timed and values[names.RATE] >= steady.OFTEN_PER_S:
