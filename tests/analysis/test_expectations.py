@@ -199,6 +199,27 @@ def test_bound_is_not_refuted_by_a_saturated_test_setup(tmp_path: Path) -> None:
         assert outcome["held"] is held and ("the test setup was" in outcome["found"]) is (held is None)
 
 
+def test_invalid_points_meet_and_breach_no_expectation(tmp_path: Path) -> None:
+    def outcomes(folder: str, more: int) -> list[dict[str, Any]]:
+        rep = Rep(reads=(1000,) * 8, writes=(0,) * 8, vms=1, array_bytes_more=more)
+        expect = [
+            {"kind": "bound", "metric": "iops", "at_least": 500},
+            {"kind": "bound", "metric": "iops", "at_least": 2000},
+            {"kind": "reference", "metric": "iops", "table": "paper", "percent": 10},
+        ]
+        points = [Pt({"pattern": "random", "vms": 1}, [rep] * 3)]
+        run = write_run(tmp_path / folder, points, publications=PUBLICATIONS, reference=[REFERENCE], expect=expect)
+        summary = summarise(run)
+        assert [point["valid"] for point in summary["points"]] == [more == 0]
+        found: list[dict[str, Any]] = summary["expectations"]
+        return found
+
+    assert [outcome["held"] for outcome in outcomes("valid", 0)] == [True, False, True]
+    excluded = outcomes("invalid", 10**9)
+    assert [outcome["held"] for outcome in excluded] == [None, None, None]
+    assert all("invalid" in outcome["found"] for outcome in excluded[:2])
+
+
 def test_ratio_is_not_refuted_by_an_emulated_processor(tmp_path: Path) -> None:
     emulated = [{"caveat": "cpu_emulated", "values": {"reason": "no KVM"}}]
     one, two = Rep(reads=(500,) * 8, vms=1), Rep(reads=(1500,) * 8, vms=1)

@@ -49,6 +49,19 @@ def test_limiter_is_the_resource_that_filled_first(tmp_path: Path) -> None:
     assert limiter(summary)["limiter"] == "controller"
 
 
+def test_ports_at_their_limits_at_different_levels_are_bottlenecks_of_their_own(tmp_path: Path) -> None:
+    """One port is full with one VM only, another beyond the peak, after the drives."""
+    finding = limiter(
+        run(
+            tmp_path,
+            (1, rep(1000, busy={"port/0.0": 0.99, "port/0.1": 0.40, "drive/0.0": 0.60})),
+            (4, rep(2500, busy={"port/0.0": 0.60, "port/0.1": 0.85, "drive/0.0": 0.985})),
+            (8, rep(2550, busy={"port/0.0": 0.50, "port/0.1": 0.99, "drive/0.0": 0.99})),
+        )
+    )
+    assert (finding["limiter"], finding["evidence"]["reached_at"]) == ("drives", 4)
+
+
 def test_finding_without_a_full_resource_names_the_busiest_once(tmp_path: Path) -> None:
     finding = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.3})), (4, rep(1010, busy={"drive/0.0": 0.31}))))
     assert finding["evidence"]["resource"] is None

@@ -125,6 +125,28 @@ def test_full_queue_before_the_network_holds_the_load_while_devices_and_links_ha
     assert verdict(replace(waiting, guest_queue_percent=9.0)) == "depth"
     assert verdict(replace(waiting, used={"drives": 94.0}, load=None)) == "undetermined"
     assert verdict(replace(waiting, used={"drives": 99.0})) == "drives"
+    # Where no device and no link is watched, a slow array may be what fills the queue.
+    assert verdict(replace(waiting, used={"cpu/initiator": 20.0})) == "undetermined"
+
+
+def test_full_ring_takes_precedence_over_few_requests_outstanding() -> None:
+    turns = Bound("turns", 20e6, {"r2ts": 0, "turns": 1.0, "rtt_s": 0.02})
+    far = replace(QUIET, rtt_ms=20.0, bounds=(turns,), r2ts_per_command=0.0)
+    assert verdict(far) == "depth"
+    assert verdict(replace(far, guest_queue_percent=62.0)) == "guest_queue"
+
+
+def test_growing_window_is_slow_start_only_if_it_holds_the_flow_back() -> None:
+    growing = replace(FLOW, window_growth=1.5, retransmitted_percent=0.0, tcp_path_percent=95.0)
+    assert verdict(replace(QUIET, flows=(growing,))) == "slow_start"
+    for changed in (
+        replace(growing, tcp_path_percent=50.0),
+        replace(growing, link_busy_percent=None),
+        replace(growing, retransmitted_percent=0.1),
+        replace(growing, retransmitted_percent=None),
+        replace(growing, window_growth=1.1),
+    ):
+        assert verdict(replace(QUIET, flows=(changed,))) == "undetermined"
 
 
 def test_limiter_is_the_device_or_link_closest_to_full() -> None:

@@ -96,7 +96,7 @@ def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
     return SweepVerdict(
         at_peak,
         peak.evidence,
-        _lowest_level(stages, sweep, verdict.limiter),
+        _lowest_level(stages, sweep, verdict),
         {_level_text(sweep.level(p)): p.percent(resource) for p in sweep.points} if resource else {},
         peak.members.get(resource) if resource else None,
     )
@@ -107,25 +107,32 @@ def _earliest(stages: Stages, sweep: Sweep, peak: Point, first: float, last: flo
     their limit at a level from `first` to `last`.
     """
     inside = [point for point in sweep.points if first <= sweep.level(point) <= last]
-    limiting = {verdict.limiter for point in inside for verdict in all_holding(stages, point.evidence)}
+    limiting = {_what(verdict) for point in inside for verdict in all_holding(stages, point.evidence)}
     reached: list[tuple[float, float, int, Verdict]] = []
     for point in sweep.points:
         if sweep.level(point) > last:
             continue
         for place, verdict in enumerate(all_holding(stages, point.evidence)):
-            known = {v.limiter for _, _, _, v in reached}
-            if verdict.rule is None or not verdict.rule.is_capacity or verdict.limiter not in limiting - known:
+            known = {_what(v) for _, _, _, v in reached}
+            if verdict.rule is None or not verdict.rule.is_capacity or _what(verdict) not in limiting - known:
                 continue
             reached.append((sweep.level(point), -_at_peak(stages, peak, verdict).fill, place, verdict))
     return min(reached, key=lambda entry: entry[:3])[3] if reached else None
 
 
+def _what(verdict: Verdict) -> tuple[str, str | None]:
+    """The bottleneck that a verdict names. Links and ports share a rule, but each is one of its
+    own.
+    """
+    return verdict.limiter, verdict.resource
+
+
 def _at_peak(stages: Stages, peak: Point, verdict: Verdict) -> Verdict:
-    """The verdict of the same rule at the peak. If the rule does not hold there, the given verdict
-    with the utilisation of its resource at the peak.
+    """The verdict on the same resource at the peak. If its rule does not hold there, the given
+    verdict with the utilisation of its resource at the peak.
     """
     for other in all_holding(stages, peak.evidence):
-        if other.limiter == verdict.limiter:
+        if _what(other) == _what(verdict):
             return other
     percent = peak.percent(verdict.resource) if verdict.resource else None
     if verdict.limiter == UNDETERMINED or percent is None:
@@ -133,10 +140,20 @@ def _at_peak(stages: Stages, peak: Point, verdict: Verdict) -> Verdict:
     return Verdict(verdict.limiter, verdict.resource, percent, -1.0, verdict.values, verdict.rule)
 
 
-def _lowest_level(stages: Stages, sweep: Sweep, limiter: str) -> float | None:
-    """The lowest level at which a rule holds; None if it holds at none."""
-    levels = [sweep.level(p) for p in sweep.points if limiter in {v.limiter for v in all_holding(stages, p.evidence)}]
-    return min(levels, default=None)
+def _lowest_level(stages: Stages, sweep: Sweep, verdict: Verdict) -> float | None:
+    """The lowest level at which the rule of a verdict holds for its resource; None if it holds at
+    none. A rule names the fullest of several links, so another one that is at its limit counts,
+    too.
+    """
+    resource = verdict.resource
+
+    def holds(point: Point) -> bool:
+        named = [v.resource for v in all_holding(stages, point.evidence) if v.limiter == verdict.limiter]
+        if resource is None or resource in named:
+            return bool(named)
+        return bool(named) and point.evidence.used.get(resource, 0.0) >= limit_of(resource)
+
+    return min((sweep.level(point) for point in sweep.points if holds(point)), default=None)
 
 
 def _level_text(level: float) -> str:

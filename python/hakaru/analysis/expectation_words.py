@@ -63,7 +63,7 @@ def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str])
     over = str(outcome.expect.get("over") or outcome.over)
     if row is not None:
         values |= {"value": scorecard.measured(language, row), "error": scorecard.error(language, row)}
-    if outcome.message in ("expect.row", "expect.reference"):
+    if outcome.message in ("expect.row", "expect.reference", "expect.bound", "expect.ratio"):
         ends = [row[name] for name in ("low", "high")] if row else [values.get(f"value_{n}") for n in ("low", "high")]
         values["interval"] = _interval(language, *ends, is_level=row is not None and row["kind"] == "peak")
     if "point" in values:
@@ -100,10 +100,10 @@ def _any_of(language: str, names: list[str]) -> str:
 
 
 def _interval(language: str, low: float | None, high: float | None, *, is_level: bool) -> str:
-    """The interval of a measured value as an addition to a sentence; empty if there is none. Of a
-    peak (`is_level`), the levels that may be it.
+    """The interval of a measured value as an addition to a sentence; empty if there is none, or if
+    it has no width. Of a peak (`is_level`), the levels that may be it.
     """
-    if low is None or high is None:
+    if low is None or high is None or (low == high and not is_level):
         return ""
     values = {"interval": scorecard.interval(language, {"low": low, "high": high})}
     return say(language, "expect.levels" if is_level else "expect.interval", values)

@@ -2,18 +2,18 @@
 with exit code 4.
 
 `held` is None if an expectation is neither held nor breached. This is so if the points are missing
-(the quick form leaves some out) or have no value. It is also so if an expectation is not met but
-the results do not exclude it: the 95 % intervals overlap the expected range, or the bottleneck is
-undetermined or the test setup. A bound that a point does not keep, and the ratio of two points,
-are open, too, if the test setup was the bottleneck of such a point. So is the ratio if the
-processors of only one were emulated.
+(the quick form leaves some out), are invalid or have no value. It is also so if an expectation is
+not met but the results do not exclude it: the 95 % intervals overlap the expected range, or the
+bottleneck is undetermined or the test setup. A bound that a point does not keep, and the ratio of
+two points, are open, too, if the test setup was the bottleneck of such a point. So is the ratio if
+the processors of only one were emulated.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hakaru.analysis import scorecard
@@ -26,6 +26,7 @@ from hakaru.analysis.rows import Row
 from hakaru.analysis.rules.rule import UNDETERMINED, Verdict
 from hakaru.analysis.sweep import Sweep, sweep_over
 from hakaru.study.where import selects
+from hakaru.wording import LANGUAGES, say
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,34 @@ class Results:
     points: list[Point] = field(default_factory=list)
     """Every point of the run. Those in no sweep have their own verdicts."""
 
+    @property
+    def valid(self) -> list[Point]:
+        """The points whose numbers may be used."""
+        return [p for p in self.points if p.valid]
+
     def at(self, where: Mapping[str, Any]) -> list[Point]:
-        """Points that `where` selects."""
-        return [p for p in self.points if selects(where, p.factors)]
+        """Valid points that `where` selects."""
+        return [p for p in self.valid if selects(where, p.factors)]
 
 
 def evaluate(expectations: list[dict[str, Any]], results: Results) -> list[Outcome]:
     """Outcomes of the expectations of the study, in its order."""
-    return [_JUDGES[e["kind"]](e, results) for e in expectations if e.get("kind") in _JUDGES]
+    known = [e for e in expectations if e.get("kind") in _JUDGES]
+    return [_with_reason(_JUDGES[e["kind"]](e, results), results) for e in known]
+
+
+def _with_reason(outcome: Outcome, results: Results) -> Outcome:
+    """An outcome that could not be judged, with the reason if selected points are invalid."""
+    places = [outcome.expect.get(name) or {} for name in ("where", "of", "to") if name in outcome.expect] or [{}]
+    excluded = [p for p in results.points if not p.valid and any(selects(where, p.factors) for where in places)]
+    if outcome.held is not None or not excluded or "not_judged" in outcome.evidence:
+        return outcome
+    reasons = {language: say(language, "expect.not_judged.invalid") for language in LANGUAGES}
+    return replace(outcome, evidence=outcome.evidence | {"not_judged": reasons})
 
 
 def _sweep(expect: dict[str, Any], results: Results) -> Sweep | None:
-    return sweep_over(results.points, expect["over"], expect.get("where") or {})
+    return sweep_over(results.valid, expect["over"], expect.get("where") or {})
 
 
 def _peak(expect: dict[str, Any], results: Results) -> Outcome:
@@ -126,9 +143,9 @@ def _together(outcomes: Iterable[bool | None]) -> bool | None:
 
 def _within(row: Row, percent: float) -> bool | None:
     """Whether a row lies within `percent` of the published value, above or below it. None if it was
-    not measured, or if it does not but its interval overlaps that range.
+    not measured at valid points, or if it does not but its interval overlaps that range.
     """
-    if row.error_percent is None:
+    if row.error_percent is None or not row.measured.valid:
         return None
     if abs(row.error_percent) <= percent:
         return True
@@ -217,7 +234,9 @@ def _bound(expect: dict[str, Any], results: Results) -> Outcome:
     decided = _together(held for held, _ in judged)
     deciding = [p for held, p in judged if held is decided]
     worst = max(deciding, key=lambda p: _beyond(p.mean(metric) or 0.0, least, most))
+    estimate = worst.metrics[metric]
     evidence |= {"value": worst.mean(metric), "point": dict(worst.factors)}
+    evidence |= {"value_low": estimate.low, "value_high": estimate.high}
     if decided is None and any(held is False and p is worst for held, p in inside):
         evidence["open"] = worst.open_reason
     return Outcome(expect, decided, "expect.bound", evidence)
@@ -241,6 +260,7 @@ def _ratio(expect: dict[str, Any], results: Results) -> Outcome:
     (of,), (to,) = sides
     ratio = ratio_or_zero(of.sample_mean(metric), to.sample_mean(metric))
     evidence |= {"value": ratio.mean, "of_value": of.mean(metric), "to_value": to.mean(metric)}
+    evidence |= {"value_low": ratio.low, "value_high": ratio.high}
     if ratio.mean is None:
         return Outcome(expect, None, "expect.ratio", evidence)
     low, high = (ratio.mean, ratio.mean) if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hakaru.analysis.estimate import Estimate
+from hakaru.caveats import Caveat
 from hakaru.kinds.vms.analysis import neighbour_comparisons, neighbours
 from hakaru.kinds.vms.analysis.points import VmsPoint
 from hakaru.kinds.vms.analysis.setup import setup_at
@@ -143,6 +145,21 @@ def test_points_of_another_lab_are_compared_with_their_own_point_alone() -> None
     assert about_all.kind == "neighbour_cases" and about_all.where == {}
 
 
+@pytest.mark.parametrize("missing", ["alone", "beside"])
+def test_point_without_results_is_not_replaced_by_that_of_another_lab(missing: str) -> None:
+    levels = [(drives, neighbour) for drives in ("shared", "slow") for neighbour in ("alone", "beside", "cap")]
+    measured = points(*(({"drives": d, "neighbour": n}, 100.0, 10.0 + i) for i, (d, n) in enumerate(levels)))
+    lost = {"drives": "slow", "neighbour": missing}
+    measured = [replace(p, metrics={}, per_repetition={}) if p.factors == lost else p for p in measured]
+    found = neighbour_comparisons.comparisons(measured)
+    assert [(c.alone.id, c.beside.id, [r.id for r in c.remedies]) for c in found] == [("p01", "p02", ["p03"])]
+    # Nor is an invalid point compared.
+    wrong = Caveat("bytes_not_conserved", {})
+    invalid = [replace(p, caveats=[wrong]) if p.id in ("p03", "p05") else p for p in measured]
+    found = neighbour_comparisons.comparisons(invalid)
+    assert [(c.alone.id, c.beside.id, [r.id for r in c.remedies]) for c in found] == [("p01", "p02", [])]
+
+
 def resources() -> list[VmsPoint]:
     """Two resources. Of the remedies, `cap` restores the service for both, `move` for one."""
     rows = {
@@ -201,7 +218,7 @@ def test_time_outside_the_array_is_a_part_of_its_own() -> None:
     # Of 40 ms more, 10 are in the drives.
     added = finding.evidence["added_ms"]
     assert added == {"controller": 0.0, "drives": pytest.approx(10), "outside": pytest.approx(30)}
-    assert "The time grows most in the network and the hosts: 30 ms more" in finding.text["en"]
+    assert "the aggressors' included, grows most in the network and the hosts: 30 ms more" in finding.text["en"]
 
 
 def test_drives_behind_a_cache_are_part_of_its_time() -> None:

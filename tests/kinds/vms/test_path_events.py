@@ -337,7 +337,8 @@ def test_points_without_events_have_neither_table_nor_timeline() -> None:
 
 def failure(event: str, gap_ms: float, failover_ms: float | None, timers_ms: float) -> dict[str, Any]:
     target = "0" if event.startswith("port") else "array.0"
-    return {"event": event, "object": target, "gap_ms": gap_ms, "failover_ms": failover_ms, "timers_ms": timers_ms}
+    gaps = {"gap_ms": gap_ms / 2, "gap_ms_max": gap_ms}
+    return gaps | {"event": event, "object": target, "failover_ms": failover_ms, "timers_ms": timers_ms}
 
 
 def failovers() -> dict[str, Any]:

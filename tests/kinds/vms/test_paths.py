@@ -89,6 +89,14 @@ def test_sweep_whose_block_has_no_factor_of_paths_is_compared_with_none(tmp_path
     assert not [f for f in summary["findings"] if f["kind"] == "paths"]
 
 
+def test_sweep_with_more_paths_and_levels_of_its_own_is_reported(tmp_path: Path) -> None:
+    points = [Pt({"paths": 1, "vms": vms}, [Rep(vms=vms)]) for vms in (1, 2, 4, 8)]
+    points += [Pt({"paths": 4, "vms": vms}, [Rep(vms=vms)]) for vms in (4, 8, 16)]
+    factors = [{"paths": [1], "vms": [1, 2, 4, 8]}, {"paths": [4], "vms": [4, 8, 16]}]
+    summary = summarise(write_run(tmp_path, points, factors=factors))
+    assert {"paths": 4} in [s["where"] for s in summary["sweeps"] if s["over"] == "vms"]
+
+
 def rows(page: str) -> list[list[str]]:
     """The cells of the rows of the table of paths, without interval and markup."""
     table = page[page.index('<p class="caption"', page.index('id="table"')) :].split("</table>")[0]

@@ -139,8 +139,12 @@ def test_window_that_allows_far_more_than_the_rate_is_not_the_limiter(tmp_path: 
 
 
 def test_growing_window_is_limited_by_slow_start(tmp_path: Path) -> None:
-    point = single_point(tmp_path, stalled(window_growth=3.0, busy=0.5), settings="optimised", queue_depth=4)
+    growing = {"window_growth": 3.0, "window_bytes": 4e5}
+    point = single_point(tmp_path / "path", stalled(**growing), settings="optimised", queue_depth=4)
     assert point["limiter"] == "slow_start"
+    # TCP that has nothing to send for half of the time is not held back by its window.
+    idle = single_point(tmp_path / "idle", stalled(**growing, busy=0.5), settings="optimised", queue_depth=4)
+    assert idle["limiter"] == "undetermined"
 
 
 def test_saturated_array_is_the_limiter(tmp_path: Path) -> None:

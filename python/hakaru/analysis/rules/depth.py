@@ -8,7 +8,7 @@ from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.judge import busiest
 from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.rules.rule import Rule, Verdict
-from hakaru.analysis.rules.turns import NEAR_BOUND, r2ts_agree
+from hakaru.analysis.rules.turns import NEAR_BOUND, r2ts_agree, ring_is_full
 from hakaru.units import format_size
 from hakaru.wording import say, tenths
 
@@ -26,7 +26,12 @@ def _low_use(evidence: Evidence) -> Verdict | None:
     load that is much slower waits for something that is not measured.
     """
     load = evidence.load
-    if load is None or not evidence.watched or (load.outstanding or 0.0) < KEPT_SHARE * load.asked:
+    if (
+        load is None
+        or not evidence.watched
+        or ring_is_full(evidence)
+        or (load.outstanding or 0.0) < KEPT_SHARE * load.asked
+    ):
         return None
     if any(percent >= LOW_SHARE * limit_of(r) for r, percent in evidence.used.items()):
         return None
@@ -43,7 +48,10 @@ def _blocks_explain_rate(evidence: Evidence) -> Verdict | None:
     the rate.
     """
     load, rate = evidence.load, (evidence.mb_per_s or 0.0) * 1e6
-    if load is None or not load.rate_bytes_per_s:
+    if load is None or not load.rate_bytes_per_s or not evidence.watched or any(f.lossy for f in evidence.flows):
+        return None
+    # A block also takes long where a device is busy, or where TCP waits for its losses.
+    if any(percent >= LOW_SHARE * limit_of(r) for r, percent in evidence.used.items()):
         return None
     return Verdict("depth") if abs(rate / load.rate_bytes_per_s - 1) <= LITTLE_MAX else None
 
@@ -68,9 +76,9 @@ def _blocks_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
 LOW_USE = Rule(
     "depth",
     "load",
-    "The load is closed and keeps its queue depth, devices and links were watched, no utilisation reaches 75 % of its "
-    "limit, and round trips, transfer and service times of the array's devices account for at least 85 % of the rate. "
-    "More requests outstanding would raise the rate.",
+    "The load is closed and keeps its queue depth, less than 10 % of the requests wait in the guests, devices and "
+    "links were watched, no utilisation reaches 75 % of its limit, and round trips, transfer and service times of the "
+    "array's devices account for at least 85 % of the rate. More requests outstanding would raise the rate.",
     _low_use,
     _low_use_words,
 )
@@ -78,7 +86,8 @@ BLOCKS = Rule(
     "depth",
     "load",
     "The number of blocks that may be outstanding (jobs x streams x depth), divided by the time to read and write a "
-    "block, equals the rate within 10 %. This is true of every copy that keeps its depth, so this rule comes last.",
+    "block, equals the rate within 10 %. This is true of every copy that keeps its depth, so this rule comes last. "
+    "Devices and links were watched, no utilisation reaches 75 % of its limit, and TCP lost nothing.",
     _blocks_explain_rate,
     _blocks_words,
 )

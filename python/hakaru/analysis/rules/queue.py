@@ -6,18 +6,17 @@ from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.judge import busiest
 from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.rules.rule import Rule, Verdict, sentence
+from hakaru.analysis.rules.turns import WAITING_MIN
 
-WAITING_MIN = 10.0
-"""Smallest share in percent that waits for a full queue. Shorter waits are those of bursts."""
 SPARE_SHARE = 0.95
 """Share of its limit below which a resource could serve more requests."""
 
 
 def _holds(evidence: Evidence, waiting: float | None) -> bool:
     """Whether so many wait that the queue is full most of the time, while no device or link is
-    near its limit.
+    near its limit. If none was watched, a slow array may be what fills the queue.
     """
-    if waiting is None or waiting < WAITING_MIN:
+    if waiting is None or waiting < WAITING_MIN or not evidence.watched:
         return False
     return all(percent < SPARE_SHARE * limit_of(r) for r, percent in evidence.watched.items())
 
@@ -40,7 +39,7 @@ HOST_QUEUE = Rule(
     "host_queue",
     "load",
     "At least 10 % of the commands in the hosts wait because an LU or a session has its maximum of outstanding "
-    "commands, and no device or link reaches 95 % of its limit.",
+    "commands, devices or links were watched, and none reaches 95 % of its limit.",
     _host,
     _words,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hakaru.analysis.rules.arithmetic import window_words
 from hakaru.analysis.rules.evidence import Evidence, Flow
+from hakaru.analysis.rules.losses import window_limits
 from hakaru.analysis.rules.rule import Rule, Verdict
 from hakaru.wording import say
 
@@ -14,9 +15,11 @@ start or congestion avoidance).
 
 
 def _growing(evidence: Evidence) -> Flow | None:
-    return next(
-        (f for f in evidence.deciding if (f.window_growth or 0.0) >= GROWTH and not f.retransmitted_percent), None
-    )
+    """The flow whose window grew and held it back. The window of a flow that waits for the array
+    may grow as well.
+    """
+    growing = (f for f in evidence.deciding if (f.window_growth or 0.0) >= GROWTH and f.retransmitted_percent == 0)
+    return next((f for f in growing if window_limits(f)), None)
 
 
 def _evaluate(evidence: Evidence) -> Verdict | None:
@@ -34,8 +37,8 @@ def _words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
 SLOW_START = Rule(
     "slow_start",
     "tcp",
-    "TCP retransmitted nothing, and its congestion window grew by at least 20 % from the first third of the "
-    "measurement to the last.",
+    "TCP retransmitted nothing, its congestion window grew by at least 20 % from the first third of the measurement to "
+    "the last, and TCP waited for the path during at least half of the time that the busiest link was unused.",
     _evaluate,
     _words,
 )

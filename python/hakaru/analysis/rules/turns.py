@@ -14,6 +14,8 @@ NEAR_BOUND = 0.85
 R2TS_OFF_MAX = 0.1
 PATH_SHARE_MIN = 0.5
 """Smallest share of round trips and transfers in the time of a command, beside the devices."""
+WAITING_MIN = 10.0
+"""Smallest share in percent that waits for a full queue. Shorter waits are those of bursts."""
 SHARE_SHOWN = 1.0
 """Smallest share in percent that is mentioned."""
 
@@ -42,13 +44,20 @@ def r2ts_agree(evidence: Evidence, bound: Bound) -> bool:
     return counted is None or abs(counted - r2ts) <= R2TS_OFF_MAX * max(1, r2ts)
 
 
+def ring_is_full(evidence: Evidence) -> bool:
+    """Whether requests wait in the guests for a descriptor, so that more of them would change
+    nothing.
+    """
+    return (evidence.guest_queue_percent or 0.0) >= WAITING_MIN
+
+
 def _r2ts(evidence: Evidence) -> Verdict | None:
     bound = _explaining_bound(evidence)
     return Verdict("r2t_turns") if bound is not None and bound.numbers["r2ts"] else None
 
 
 def _few_outstanding(evidence: Evidence) -> Verdict | None:
-    bound = _explaining_bound(evidence)
+    bound = None if ring_is_full(evidence) else _explaining_bound(evidence)
     return Verdict("depth") if bound is not None and not bound.numbers["r2ts"] else None
 
 
@@ -72,7 +81,8 @@ FEW_TURNS = Rule(
     "depth",
     "load",
     "The rate is at least 85 % of the closed form `turns` with the time in the array's devices added, which is less "
-    "than half of it. No command waits for R2Ts, and too few requests are outstanding.",
+    "than half of it. No command waits for R2Ts, too few requests are outstanding, and less than 10 % of them wait in "
+    "the guests.",
     _few_outstanding,
     _words,
 )

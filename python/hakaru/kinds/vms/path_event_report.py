@@ -44,7 +44,7 @@ def tiles(summary: Json, language: str) -> list[Json]:
     for finding in found:
         for event in finding["evidence"]["events"]:
             known = longest.get(event["event"])
-            if event["gap_ms"] is not None and (known is None or event["gap_ms"] > known[0]["gap_ms"]):
+            if event["gap_ms_max"] is not None and (known is None or event["gap_ms_max"] > known[0]["gap_ms_max"]):
                 longest[event["event"]] = event, finding["where"]
     shown = [_gap_tile(event, where, language) for event, where in longest.values()]
     if not shown:
@@ -65,7 +65,7 @@ def _gap_tile(event: Json, where: Json, language: str) -> Json:
         small = say(language, "tile.failover.at", {"text": small, "where": named}) if named else small
     return {
         "title": say(language, "tile.failover.gap", {"event": label(event, language)}),
-        "value": _duration(event["gap_ms"], language),
+        "value": _duration(event["gap_ms_max"], language),
         "small": small,
     }
 

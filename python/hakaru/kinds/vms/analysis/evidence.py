@@ -64,7 +64,7 @@ def evidence_of(
         lost_packets=lost,
         late_us=late_us,
         dropped_frames=mean("dropped_frames"),
-        dropped_by_lines=sum(p.mean("dropped_loss") + p.mean("dropped_down") for p in passages),
+        dropped_by_lines=sum(p.mean("dropped_loss") for p in passages),
         port=worst_port(passages),
         flows=directions,
         throttled_links=frozenset(

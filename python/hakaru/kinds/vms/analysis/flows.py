@@ -24,6 +24,7 @@ from hakaru.analysis.counters import Series
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.tcp_clocks import timer_wait_s
 from hakaru.analysis.utilisation import Use
+from hakaru.kinds.vms.analysis.equipment import hosts_of
 from hakaru.kinds.vms.analysis.setup import OPS, Setup
 from hakaru.kinds.vms.entities import STREAM_ENGINE, TOTAL
 from hakaru.kinds.vms.stream_meter import delivered_bytes_per_s
@@ -192,14 +193,15 @@ def _reporters(repetition: Repetition, setup: Setup, op: Op) -> int:
 
 
 def _connections(repetition: Repetition, setup: Setup) -> int:
-    """Number of connections whose clocks are summed: as the arrays counted, or else as the study
-    configures.
+    """Number of connections whose clocks are summed: as the arrays counted, or else as the
+    initiators opened them, or as the study configures.
     """
     start, end = repetition.window
     selected = repetition.counters.select(engine="array", entity="sessions", name="connections_now")
     values_by_array = [s.value[(s.at_ns >= start) & (s.at_ns <= end)] for _, s in selected]
     connections = sum(float(np.median(values)) for values in values_by_array if len(values))
-    return round(connections) or max(1, setup.sessions)
+    opened = sum(host.sessions for host in hosts_of(repetition))
+    return round(connections) or round(opened) or max(1, setup.sessions)
 
 
 def _gauge(repetition: Repetition, series: list[Series], reduce: Callable[[Any], Any]) -> float:

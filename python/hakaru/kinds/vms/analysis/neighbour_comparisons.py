@@ -131,8 +131,10 @@ def _parts_ms(point: VmsPoint) -> dict[str, float]:
 
 
 def comparisons(points: Sequence[VmsPoint]) -> list[Comparison]:
-    """Every comparison of a run, in the order of the study."""
-    with_groups = [p for p in points if p.setup.groups and p.mean(P99) is not None]
+    """Every comparison of a run, in the order of the study. What a point is compared with is chosen
+    among all points, so that one without results is not replaced by another.
+    """
+    with_groups = [p for p in points if p.setup.groups]
     alone = [p for p in with_groups if not _vms(p, "aggressor")]
     unlimited = [p for p in alone if not _is_limited(p)] or alone
     sets: dict[tuple[str, str], list[VmsPoint]] = {}
@@ -155,7 +157,13 @@ def _comparison(alone: VmsPoint, members: Sequence[VmsPoint]) -> Comparison | No
     if not unlimited:
         return None
     beside = min(unlimited, key=differences)
-    return Comparison(alone, beside, tuple(p for p in members if p is not beside))
+    if not (_is_measured(alone) and _is_measured(beside)):
+        return None
+    return Comparison(alone, beside, tuple(p for p in members if p is not beside and _is_measured(p)))
+
+
+def _is_measured(point: VmsPoint) -> bool:
+    return point.valid and point.mean(P99) is not None
 
 
 def _is_limited(point: VmsPoint) -> bool:

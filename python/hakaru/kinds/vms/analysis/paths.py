@@ -39,6 +39,7 @@ def is_secondary(candidate: Sweep, sweeps: Sequence[Sweep]) -> bool:
         and over in other.where
         and other.where[over] < candidate.where[over]
         and len(other.points) > len(candidate.points)
+        and {candidate.level(p) for p in candidate.points} <= {other.level(p) for p in other.points}
         for other in sweeps
         for over in FACTORS
     )
@@ -58,11 +59,11 @@ def _others(factors: Mapping[str, Any], over: str) -> dict[str, Any]:
 
 
 def _groups(points: Sequence[VmsPoint], over: str) -> list[list[VmsPoint]]:
-    """Measured points without events that differ only in their paths, the fewest first; at least
-    two per group.
+    """Valid measured points without events that differ only in their paths, the fewest first; at
+    least two per group.
     """
     groups: list[list[VmsPoint]] = []
-    for point in (p for p in points if over in p.factors and p.mean(METRIC) and not p.events):
+    for point in (p for p in points if over in p.factors and p.valid and p.mean(METRIC) and not p.events):
         for group in groups:
             if _others(group[0].factors, over) == _others(point.factors, over):
                 group.append(point)
