@@ -32,9 +32,9 @@ LANGUAGES = ("en", "ja")
 LOCALE = Path(__file__).parent / "locale"
 MISSING = "–"
 
-_JAPANESE = "[\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff]"
+JAPANESE = "[\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff]"
 _LATIN = "[0-9A-Za-zµ%]"
-_ENDS_JAPANESE, _BEGINS_JAPANESE = re.compile(f"{_JAPANESE}$"), re.compile(_JAPANESE)
+_ENDS_JAPANESE, _BEGINS_JAPANESE = re.compile(f"{JAPANESE}$"), re.compile(JAPANESE)
 _ENDS_LATIN, _BEGINS_LATIN = re.compile(f"{_LATIN}$"), re.compile(_LATIN)
 
 

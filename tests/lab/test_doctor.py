@@ -41,7 +41,10 @@ def test_doctor_finds_this_machine_fit_for_labs(user: User) -> None:
 
 def test_guests_are_listed_with_every_model_of_nic(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = Facts(
-        (7, 2, 22), frozenset({"virtio-net-pci", "e1000"}), frozenset({"tap"}), Accelerator("tcg", "there is no KVM")
+        (7, 2, 22),
+        frozenset({"virtio-net-pci", "e1000"}),
+        frozenset({"tap", "vhost-user"}),
+        Accelerator("tcg", "there is no KVM"),
     )
     monkeypatch.setattr(guests, "collect_facts", lambda accelerator: facts)
     first, *nics = guests.check_guests()
@@ -50,6 +53,7 @@ def test_guests_are_listed_with_every_model_of_nic(monkeypatch: pytest.MonkeyPat
     assert list(by_model) == list(MODELS)
     assert by_model["virtio-net"] == "usable with guest image cloud or file-server or generic"
     assert by_model["e1000"] == "usable with guest image generic"
+    assert ", with one pair of queues: `vhost-user` needs `vectors=0`" in by_model["vhost-user"]
     assert by_model["igb"].startswith("not usable: QEMU 7.2.22 has no device `igb`; ")
     assert "IOMMU" in by_model["vfio"]
     assert all(finding.status == "ok" and not finding.hint for finding in nics)

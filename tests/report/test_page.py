@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pytest
 from hakaru.analysis import sentences, summarise
 from hakaru.analysis.run_data import RunData
+from hakaru.caveats import Caveat
 from hakaru.kinds.vms.report import REPORT, VmsReport
 from hakaru.report import csv_link, document, render
 from hakaru.report.blocks import Across, Cell, Column, Group, Row, Section, Table, without_empty_columns
@@ -178,7 +179,7 @@ def test_report_of_a_failed_run_says_why_and_how_to_complete_it(tmp_path: Path, 
     assert built["notices"][0] == say(language, "status.failed.hint", values)
     assert built["badge"]["words"][1] == say(language, "cover.failed")
     assert not any("{" in text for text in built["notices"])
-    counts = {"points": len(summary["points"]), "repetitions": "0–2", "count": 2, "seed": str(described["seed"])}
+    counts = {"points": len(summary["points"]), "repetitions": "0–2", "seed": str(described["seed"])}
     assert built["method"][0] == say(language, "method.points", counts)
     resume = f"hakaru run './my study.yaml' --resume {run.name} --out {tmp_path}"
     assert built["next_steps"][0] == {"text": say(language, "next.resume"), "command": resume}
@@ -218,10 +219,14 @@ def test_advice_to_measure_invalid_points_again_has_a_command(runs: list[Path]) 
 
 def test_letters_of_caveats_follow_their_list_with_the_gravest_first(runs: list[Path], tmp_path: Path) -> None:
     inputs = document.load(runs[0], copy.deepcopy(summarise(runs[0])), tmp_path)
-    severities = (("few_repetitions", "note"), ("fabric_late", "warning"), ("frames_lost", "invalid"))
+    found = [
+        Caveat("few_repetitions", {"n": 1}),
+        Caveat("cpu_emulated", {"reason": "there is no KVM"}),
+        Caveat("bytes_not_conserved", {"initiator": 1, "array": 2, "kind": "read"}),
+    ]
     for point in inputs.summary["points"]:
         (template, *_) = point["caveats"]
-        point["caveats"] = [template | {"caveat": name, "severity": severity} for name, severity in severities]
+        point["caveats"] = [template | caveat.to_json() for caveat in found]
     built = document.build(inputs, "en")
     listed = [(caveat["letter"], caveat["severity"]) for caveat in built["caveats"] if caveat["letter"]]
     assert listed == [("a", "invalid"), ("b", "warning"), ("c", "note")]

@@ -311,5 +311,5 @@ def test_parameters_and_streams_that_cannot_be_are_refused(
 
 
 def test_japanese_text_loses_the_spaces_of_folded_lines() -> None:
-    folded = "TCP では速い。 ゲストの NIC は（1 Gbit/s） 遅い。 10 GbE では 限界になる。"
+    folded = "TCP では速い。 ゲストの NIC は （1 Gbit/s） 遅い 。 10 GbE では 限界になる。"
     assert Text(en="text", ja=folded).ja == "TCP では速い。ゲストの NIC は（1 Gbit/s）遅い。10 GbE では限界になる。"

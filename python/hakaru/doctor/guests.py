@@ -35,7 +35,12 @@ def describe(model: NicModel, facts: Facts) -> str:
     outcomes = {recipe.name: requirements(Nic(model=model), recipe, facts) for recipe in recipes}
     usable = [name for name, refusal in outcomes.items() if refusal is None]
     if usable:
-        return f"usable with guest image {' or '.join(usable)}"
+        images = " or ".join(usable)
+        nic = Nic(model=model, queues=2)
+        several = requirements(nic, RECIPES[usable[0]], facts) if nic.traits.queues_max > 1 else None
+        if several:
+            return f"usable with guest image {images}, with one pair of queues: {several.reason}"
+        return f"usable with guest image {images}"
     # The last recipe has the most drivers, so its refusal is the one that matters.
     refusal: Refusal | None = list(outcomes.values())[-1]
     assert refusal is not None

@@ -40,8 +40,8 @@ from hakaru.study import Study
 from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
-# C0 and C1 controls, and characters that reorder or hide the text after them.
 _SEVERITIES = ("invalid", "warning", "note")
+# C0 and C1 controls, and characters that reorder or hide the text after them.
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
@@ -174,10 +174,10 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     counts = {
         "points": len(summary["points"]),
         "repetitions": first_page.range_text(repetitions),
-        "count": 1 if repetitions == [1] else 2,
         "seed": str(study.seed),
     }
-    texts = goals.method(summary, study, language) or [say(language, "method.points", counts)]
+    message = "method.points.once" if repetitions == [1] else "method.points"
+    texts = goals.method(summary, study, language) or [say(language, message, counts)]
     texts += precision.method(summary, study, language)
     kind_texts = kind.of(run.kind).method(summary, study, plan, language)
     texts += [clean(text) for text in kind_texts]

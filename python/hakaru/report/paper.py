@@ -15,11 +15,14 @@ from hakaru.extras import import_weasyprint
 MARGIN = 18 / 25.4 * 96
 """Left and right margin of a page in CSS pixels: 18 mm, as in the style sheet."""
 FIT_MIN = 0.6
-"""Smallest print of a table, relative to that of the style sheet. Below it, the table is cut."""
+"""Smallest print of a table, relative to that of the style sheet: text of 4 to 5 points. A table
+that needs more room is cut.
+"""
 TRIES = 3
 """How often the tables are measured. Smaller print may move the breaks within cells, so a table
 can still be too wide after the first time.
 """
+_VARIANT = "pdf/ua-1"
 
 _DRAWING = re.compile(r'<svg [^>]*?aria-label="([^"]*)"[^>]*>')
 
@@ -28,21 +31,30 @@ def pdf(html: str) -> bytes:
     """The PDF of a report's HTML, tagged for screen readers (PDF/UA-1). Only `data:` URLs are
     fetched.
     """
-    weasyprint = import_weasyprint()
-    from weasyprint.urls import URLFetcher
-
     # WeasyPrint takes the text alternative of a drawing from its `title`, which a browser would
     # show as a tooltip of the whole drawing.
     titled = _DRAWING.sub(r"\g<0><title>\g<1></title>", html)
     fits: dict[str, float] = {}
     for _ in range(TRIES):
-        page = weasyprint.HTML(string=_fitted(titled, fits), url_fetcher=URLFetcher(allowed_protocols=("data",)))
-        document = page.render(pdf_variant="pdf/ua-1")
-        wide = {name: excess for name, excess in _excess(document).items() if fits.get(name) != FIT_MIN}
+        pages = _set(titled, fits)
+        wide = {name: excess for name, excess in _excess(pages).items() if fits.get(name) != FIT_MIN}
         if not wide:
-            break
+            return _written(pages)
         fits |= {name: max(FIT_MIN, fits.get(name, 1.0) / excess) for name, excess in wide.items()}
-    return bytes(document.write_pdf(pdf_variant="pdf/ua-1"))
+    return _written(_set(titled, fits))
+
+
+def _set(html: str, fits: dict[str, float]) -> Any:
+    """The pages, with the tables of `fits` in smaller print."""
+    weasyprint = import_weasyprint()
+    from weasyprint.urls import URLFetcher
+
+    page = weasyprint.HTML(string=_fitted(html, fits), url_fetcher=URLFetcher(allowed_protocols=("data",)))
+    return page.render(pdf_variant=_VARIANT)
+
+
+def _written(pages: Any) -> bytes:
+    return bytes(pages.write_pdf(pdf_variant=_VARIANT))
 
 
 def _fitted(html: str, fits: dict[str, float]) -> str:

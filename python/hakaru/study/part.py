@@ -11,6 +11,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, model_validator
 from pydantic_core import CoreSchema
 
+from hakaru.wording import JAPANESE
+
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 FactorName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
@@ -21,10 +23,9 @@ Level = bool | int | float | LevelText
 
 SECOND_NS = 1_000_000_000
 
-_JAPANESE = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff"
-# A folded line of a study file ends with a space, which Japanese has neither after its punctuation
-# nor between its letters.
-_FOLD = re.compile(f"(?<=[。、：）」]) +|(?<=[{_JAPANESE}]) +(?=[{_JAPANESE}（「])")
+# A folded line of a study file ends with a space, which Japanese has neither beside its punctuation
+# and brackets nor between its letters.
+_FOLD = re.compile(f" *(?<=[。、：・）」（「]) +| +(?=[。、：・）」（「])|(?<={JAPANESE}) +(?={JAPANESE})")
 
 
 def level_text(level: Level) -> str:
