@@ -47,9 +47,9 @@ fn check(fabric: &mut Fabric) {
     }
 }
 
-fn drain(fabric: &mut Fabric) {
+fn drain(fabric: &mut Fabric, until: Time) {
     for port in 0..3 {
-        while let Some(out) = fabric.poll_frame(port) {
+        while let Some(out) = fabric.poll_frame(port, until) {
             let mut head = Vec::new();
             let length = out.emit(&mut head).len() + head.len();
             assert!(length >= 14 && length < 70_000);
@@ -82,13 +82,13 @@ fuzz_target!(|data: &[u8]| {
             fabric.handle_frame(now, usize::from(*port) % 3, packet);
         }
         fabric.handle_timeout(now);
-        drain(&mut fabric);
+        drain(&mut fabric, now);
         check(&mut fabric);
     }
     let mut turns = 0;
     while let Some(at) = fabric.poll_timeout() {
         fabric.handle_timeout(at);
-        drain(&mut fabric);
+        drain(&mut fabric, at);
         turns += 1;
         assert!(turns < 1_000_000, "the fabric has timeouts without end");
     }

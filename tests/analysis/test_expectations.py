@@ -201,11 +201,12 @@ def test_bound_is_not_refuted_by_a_saturated_test_setup(tmp_path: Path) -> None:
 
 def test_invalid_points_meet_and_breach_no_expectation(tmp_path: Path) -> None:
     def outcomes(folder: str, more: int) -> list[dict[str, Any]]:
-        rep = Rep(reads=(1000,) * 8, writes=(0,) * 8, vms=1, array_bytes_more=more)
+        rep = Rep(reads=(1000,) * 8, writes=(0,) * 8, vms=1, array_bytes_more=more, busy={"drive/0.0": 0.99})
         expect = [
-            {"kind": "bound", "metric": "iops", "at_least": 500},
-            {"kind": "bound", "metric": "iops", "at_least": 2000},
+            {"kind": "bound", "metric": "iops", "at_least": 500, "where": {"vms": 1}},
+            {"kind": "bound", "metric": "iops", "at_least": 2000, "where": {"vms": 1}},
             {"kind": "reference", "metric": "iops", "table": "paper", "percent": 10},
+            {"kind": "limiter", "resources": ["drives"], "where": {"vms": 1}},
         ]
         points = [Pt({"pattern": "random", "vms": 1}, [rep] * 3)]
         run = write_run(tmp_path / folder, points, publications=PUBLICATIONS, reference=[REFERENCE], expect=expect)
@@ -214,10 +215,10 @@ def test_invalid_points_meet_and_breach_no_expectation(tmp_path: Path) -> None:
         found: list[dict[str, Any]] = summary["expectations"]
         return found
 
-    assert [outcome["held"] for outcome in outcomes("valid", 0)] == [True, False, True]
+    assert [outcome["held"] for outcome in outcomes("valid", 0)] == [True, False, True, True]
     excluded = outcomes("invalid", 10**9)
-    assert [outcome["held"] for outcome in excluded] == [None, None, None]
-    assert all("invalid" in outcome["found"] for outcome in excluded[:2])
+    assert [outcome["held"] for outcome in excluded] == [None] * 4
+    assert {outcome["found"] for outcome in excluded} == {"not judged: the points are invalid"}
 
 
 def test_ratio_is_not_refuted_by_an_emulated_processor(tmp_path: Path) -> None:

@@ -62,6 +62,18 @@ def test_ports_at_their_limits_at_different_levels_are_bottlenecks_of_their_own(
     assert (finding["limiter"], finding["evidence"]["reached_at"]) == ("drives", 4)
 
 
+def test_two_ports_that_fill_together_are_at_their_limit_from_the_level_where_either_is_named(tmp_path: Path) -> None:
+    finding = limiter(
+        run(
+            tmp_path,
+            (2, rep(1000, busy={"port/0.0": 0.972, "port/0.1": 0.970, "drive/0.0": 0.60})),
+            (4, rep(2500, busy={"port/0.0": 0.970, "port/0.1": 0.972, "drive/0.0": 0.985})),
+            (8, rep(2550, busy={"port/0.0": 0.980, "port/0.1": 0.990, "drive/0.0": 0.999})),
+        )
+    )
+    assert (finding["limiter"], finding["evidence"]["reached_at"]) == ("port", 2)
+
+
 def test_finding_without_a_full_resource_names_the_busiest_once(tmp_path: Path) -> None:
     finding = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.3})), (4, rep(1010, busy={"drive/0.0": 0.31}))))
     assert finding["evidence"]["resource"] is None

@@ -111,6 +111,39 @@ def test_limit_of_a_tester_that_sends_nearly_all_is_halved_in() -> None:
     assert min(logged.result.trial.load for logged in outcome.trials) < 400_000.0, "it has to rise again"
 
 
+def test_single_lossy_trial_above_the_limit_of_the_tester_is_no_limit_of_the_device() -> None:
+    behind, seen = nearly_all_above(600_000.0, 0.995), []
+
+    def measure(trial: Trial) -> TrialResult:
+        seen.append(trial)
+        intended = round(trial.load)
+        # The tester sends the first trial, the warm-up, of which cold caches lose frames.
+        return behind(trial) if len(seen) > 1 else TrialResult(trial, offered=intended, lost=99, intended=intended)
+
+    [result] = run_simulated(controller(), measure).goals
+    assert result.verdict is Verdict.TESTER_LIMIT
+
+
+def test_budget_that_ends_in_a_higher_range_keeps_what_was_found_below() -> None:
+    """The device loses frames close to the limit of the tester."""
+
+    def measure(trial: Trial) -> TrialResult:
+        intended = round(trial.load)
+        offered = intended if trial.load <= 600_000.0 else int(intended * 0.995)
+        return TrialResult(
+            trial, offered=offered, lost=offered // 10 if trial.load > 580_000.0 else 0, intended=intended
+        )
+
+    whole = run_simulated(Controller(Bisection(GOAL), GRID), measure)
+    best = 0.0
+    for trials in range(1, len(whole.trials) + 1):
+        budget_s = sum(logged.result.cost_s for logged in whole.trials[:trials])
+        [result] = run_simulated(Controller(Bisection(GOAL), GRID, budget_s=budget_s), measure).goals
+        if result.verdict is Verdict.TESTER_LIMIT:
+            best = max(best, result.throughput or 0.0)
+        assert (result.throughput or 0.0) >= best
+
+
 def test_budget_that_ends_while_the_limit_of_the_tester_is_searched_keeps_the_result_below() -> None:
     device = nearly_all_above(600_000.0, 0.995)
     whole = run_simulated(controller(), device)

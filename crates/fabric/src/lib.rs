@@ -39,8 +39,8 @@
 //! Queue lengths include the FCS of frames. Rates are those of the wire, including preamble and
 //! gap. Every frame that entered has left, was dropped for a counted cause, or is still inside.
 //!
-//! **Not supported**: priorities (tags of VLAN 0 are removed), pause by priority (802.1Qbb), QinQ, spanning tree (a loop is refused),
-//! routing of IPv6, routing protocols.
+//! **Not supported**: priorities (tags of VLAN 0 are removed), pause by priority (802.1Qbb), QinQ,
+//! spanning tree (a loop is refused), routing of IPv6, routing protocols.
 #![forbid(unsafe_code)]
 
 mod channel;

@@ -107,16 +107,16 @@ def _earliest(stages: Stages, sweep: Sweep, peak: Point, first: float, last: flo
     their limit at a level from `first` to `last`.
     """
     inside = [point for point in sweep.points if first <= sweep.level(point) <= last]
-    limiting = {_what(verdict) for point in inside for verdict in all_holding(stages, point.evidence)}
-    reached: list[tuple[float, float, int, Verdict]] = []
-    for point in sweep.points:
-        if sweep.level(point) > last:
-            continue
+    limiting: dict[tuple[str, str | None], tuple[int, Verdict]] = {}
+    for point in inside:
         for place, verdict in enumerate(all_holding(stages, point.evidence)):
-            known = {_what(v) for _, _, _, v in reached}
-            if verdict.rule is None or not verdict.rule.is_capacity or _what(verdict) not in limiting - known:
-                continue
-            reached.append((sweep.level(point), -_at_peak(stages, peak, verdict).fill, place, verdict))
+            if verdict.rule is not None and verdict.rule.is_capacity:
+                limiting.setdefault(_what(verdict), (place, verdict))
+    reached = [
+        (level, -_at_peak(stages, peak, verdict).fill, place, verdict)
+        for place, verdict in limiting.values()
+        if (level := _lowest_level(stages, sweep, verdict)) is not None and level <= last
+    ]
     return min(reached, key=lambda entry: entry[:3])[3] if reached else None
 
 

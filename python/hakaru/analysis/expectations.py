@@ -28,6 +28,9 @@ from hakaru.analysis.sweep import Sweep, sweep_over
 from hakaru.study.where import selects
 from hakaru.wording import LANGUAGES, say
 
+FOUND = ("below_percent", "level", "value", "found", "worst_percent", "row")
+"""Parts of the evidence that exist if points were measured."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -73,21 +76,33 @@ def evaluate(expectations: list[dict[str, Any]], results: Results) -> list[Outco
 
 
 def _with_reason(outcome: Outcome, results: Results) -> Outcome:
-    """An outcome that could not be judged, with the reason if selected points are invalid."""
-    places = [outcome.expect.get(name) or {} for name in ("where", "of", "to") if name in outcome.expect] or [{}]
-    excluded = [p for p in results.points if not p.valid and any(selects(where, p.factors) for where in places)]
-    if outcome.held is not None or not excluded or "not_judged" in outcome.evidence:
+    """An outcome without a result, with the reason if the points that it names are invalid."""
+    found = {name: value for name, value in outcome.evidence.items() if name in FOUND and value not in (None, [])}
+    if outcome.held is not None or found:
         return outcome
-    reasons = {language: say(language, "expect.not_judged.invalid") for language in LANGUAGES}
-    return replace(outcome, evidence=outcome.evidence | {"not_judged": reasons})
+    places = [outcome.expect[name] for name in ("where", "of", "to") if outcome.expect.get(name)]
+    if not any(not p.valid and any(selects(where, p.factors) for where in places) for p in results.points):
+        return outcome
+    return replace(outcome, evidence=outcome.evidence | {"not_judged": _invalid()})
 
 
-def _sweep(expect: dict[str, Any], results: Results) -> Sweep | None:
-    return sweep_over(results.valid, expect["over"], expect.get("where") or {})
+def _invalid() -> dict[str, str]:
+    return {language: say(language, "expect.not_judged.invalid") for language in LANGUAGES}
+
+
+def _sweep(expect: dict[str, Any], results: Results, metric: str) -> Sweep | None:
+    """The valid points of a sweep; None if the highest of all is invalid, so the peak is
+    unknown.
+    """
+    over, where = expect["over"], expect.get("where") or {}
+    whole = sweep_over(results.points, over, where)
+    peak = whole.peak(metric) if whole else None
+    return sweep_over(results.valid, over, where) if peak is None or peak.valid else None
 
 
 def _peak(expect: dict[str, Any], results: Results) -> Outcome:
-    sweep, metric = _sweep(expect, results), expect["metric"]
+    metric = expect["metric"]
+    sweep = _sweep(expect, results, metric)
     peak = sweep.peak(metric) if sweep else None
     evidence: dict[str, Any] = {"low": expect["low"], "high": expect["high"], "metric": metric}
     if sweep is None or peak is None:
@@ -117,13 +132,15 @@ def _reference(expect: dict[str, Any], results: Results) -> Outcome:
         row = next((row for row in results.compared.rows if row.id == expect["id"]), None)
         evidence: dict[str, Any] = {"percent": percent, "id": expect["id"]}
         evidence |= {"row": scorecard.row_json(row)} if row is not None else {}
+        evidence |= {"open": "invalid"} if row is not None and not row.measured.valid else {}
         return Outcome(expect, _within(row, percent) if row is not None else None, "expect.row", evidence)
     rows = [r for r in results.compared.rows if r.table == expect["table"] and r.metric == expect["metric"]]
     selected = [row for row in rows if selects(where, row.levels)]
-    rows = [row for row in selected if row.error_percent is not None]
+    measured = [row for row in selected if row.error_percent is not None]
+    rows = [row for row in measured if row.measured.valid]
     evidence = {"percent": percent, "metric": expect["metric"], "levels": len(rows)}
     if not rows:
-        reasons = next((row.not_judged for row in selected if row.not_judged), None)
+        reasons = _invalid() if measured else next((row.not_judged for row in selected if row.not_judged), None)
         evidence |= {"not_judged": reasons} if reasons else {}
         return Outcome(expect, None, "expect.reference", evidence)
     worst = max(rows, key=lambda row: abs(row.error_percent or 0.0))
@@ -157,7 +174,8 @@ def _within(row: Row, percent: float) -> bool | None:
 
 
 def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
-    sweep, metric = _sweep(expect, results), expect["metric"]
+    metric = expect["metric"]
+    sweep = _sweep(expect, results, metric)
     evidence: dict[str, Any] = {k: expect[k] for k in ("at", "low_percent", "high_percent", "metric")}
     peak = sweep.peak(metric) if sweep else None
     at_level = [p for p in sweep.measured(metric) if sweep.level(p) == expect["at"]] if sweep else []
@@ -206,7 +224,7 @@ def _verdicts(where: dict[str, Any], results: Results) -> list[Verdict]:
     unswept = [p for p in results.at(where) if p.id not in in_sweeps]
     found = [p.verdict for p in unswept if p.evidence.mb_per_s is not None]
     judged = [
-        (sweep, verdict, [p for p in sweep.measured() if selects(where, p.factors)])
+        (sweep, verdict, [p for p in sweep.measured() if p.valid and selects(where, p.factors)])
         for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True)
     ]
     # A point may lie on two sweeps. The verdict on one that is selected as a whole includes it.
@@ -214,7 +232,7 @@ def _verdicts(where: dict[str, Any], results: Results) -> list[Verdict]:
     for sweep, verdict, chosen in judged:
         if sweep.over in where:
             found += [p.verdict for p in chosen if p.id not in whole]
-        elif chosen:
+        elif chosen and (peak := sweep.peak()) is not None and peak.valid:
             found.append(verdict.verdict)
     return found
 

@@ -348,7 +348,7 @@ class CellReport(Reported):
     streams: int
     mib_per_s: Number | None
     path_percent: Number | None
-    collapsed: bool
+    collapsed: bool | None
 
 
 class MapReport(Reported):

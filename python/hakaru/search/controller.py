@@ -160,22 +160,27 @@ class Controller:
         """
         results = self._procedure.results(self._loads)
         if self._ended is Ended.BUDGET and self._completed is not None:
-            # A goal for which the higher range has not shown an upper bound keeps its result.
-            both = zip(results, self._completed[1], strict=True)
-            results = tuple(now if now.upper is not None and now.lower is not None else old for now, old in both)
+            results = tuple(map(_with_later, self._completed[1], results))
         goals = tuple(self._as_offered(self._as_seen(goal)) for goal in results)
         return Outcome(goals, self._ended, tuple(self._log))
 
     def _as_seen(self, goal: GoalResult) -> GoalResult:
-        """Return a result that is not limited by the tester if a valid trial of a higher load
-        missed the goal: the device was at its limit there, so the search is unfinished.
+        """Return a result that is not limited by the tester if valid trials of higher loads missed
+        the goal for as long as refuses a load: the device was at its limit there, so the search is
+        unfinished.
         """
-        lower = goal.lower
+        lower, limits = goal.lower, goal.goal
         if goal.verdict is not Verdict.TESTER_LIMIT or lower is None:
             return goal
-        above = (t.result for t in self._log if t.is_valid and t.result.trial.load > lower)
-        has_missed = any(result.loss_ratio > goal.goal.loss_ratio for result in above)
-        return replace(goal, verdict=Verdict.UNFINISHED) if has_missed else goal
+        missed_s = met_s = 0.0
+        for logged in self._log:
+            if logged.is_valid and logged.result.trial.load > lower:
+                if logged.result.loss_ratio > limits.loss_ratio:
+                    missed_s += logged.result.trial.duration_s
+                else:
+                    met_s += logged.result.trial.duration_s
+        is_refused = missed_s > limits.exceed_ratio * limits.duration_sum_s and missed_s > met_s
+        return replace(goal, verdict=Verdict.UNFINISHED) if is_refused else goal
 
     def _as_offered(self, goal: GoalResult) -> GoalResult:
         """Return a result whose throughput is reduced by what was left unsent at its loads."""
@@ -246,3 +251,16 @@ class Controller:
         self._loads = LoadRange(self._loads.grid, top, is_lowered=True)
         self._requests = self._procedure.requests(self._loads)
         self._advance(None)
+
+
+def _with_later(completed: GoalResult, later: GoalResult) -> GoalResult:
+    """Return the result of a completed search, with what an unfinished one of a higher range has
+    shown since.
+    """
+    if completed.lower is None or later.upper is None:
+        return completed
+    if later.lower is not None and later.lower >= completed.lower:
+        return later
+    if later.upper > completed.lower:
+        return replace(completed, upper=later.upper, verdict=Verdict.UNFINISHED)
+    return completed

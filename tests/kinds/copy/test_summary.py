@@ -173,6 +173,7 @@ def test_kernel_that_is_the_initiator_reads_a_little_more(tmp_path: Path, copy: 
         ),
         (Copy(rate=10.0), {}, "undetermined"),
         (Copy(rate=10.0, backup_cpu=0.95), {}, "generator_cpu"),
+        (Copy(rate=10.0, backup_cpu=0.95, dropped=50, retransmitted=50), {}, "generator_cpu"),
         (Copy(rate=10.0, fabric_cpu=0.97, dropped=50, retransmitted=50), {}, "fabric"),
         (Copy(rate=10.0, fabric_cpu=0.97, late_us=900, dropped=50, retransmitted=50), {}, "fabric"),
         (Copy(rate=10.0, fabric_cpu=0.97, late_us=90, dropped=50, retransmitted=50), {}, "switch_buffer"),

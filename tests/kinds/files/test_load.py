@@ -175,7 +175,7 @@ def test_method_has_the_sessions_of_the_points(tmp_path: Path, language: str) ->
         parts = {"load": {"block": "1 MiB", "to": {"smb": smb}}, "factors": [factors]}
         expanded = expand(load(str(written(tmp_path, **parts))).study)
         summary = {"points": [{"factors": point.factors} for point in expanded.points]}
-        return REPORT.method(summary, expanded.study, None, language)
+        return REPORT.method(summary, expanded.study, plan_lab(expanded.study.lab), language)
 
     def requests(read: str, write: str) -> str:
         return say(language, "method.files.smb.requests", {"block": "1 MiB", "read": read, "write": write})
@@ -203,10 +203,14 @@ def test_method_has_the_sessions_of_the_points(tmp_path: Path, language: str) ->
 def test_method_describes_points_of_both_destinations(language: str) -> None:
     expanded = expand(shipped("file-server").study, quick=True)
     summary = {"points": [{"factors": point.factors} for point in expanded.points]}
-    texts = REPORT.method(summary, expanded.study, None, language)
+    texts = REPORT.method(summary, expanded.study, plan_lab(expanded.study.lab), language)
     assert say(language, "method.files.directory") in texts and say(language, "method.files.warm") in texts
     listed = {"dialect": "3.1.1", "credits": "512"}
     assert say(language, "method.files.smb", listed) in texts
+    real = REPORT.method(summary, expanded.study, None, language)
+    assert (
+        say(language, "method.files.smb.site", listed) in real and say(language, "method.files.smb", listed) not in real
+    )
     only_local = [point for point in summary["points"] if point["factors"]["place"] == "local"]
     assert len(REPORT.method({"points": only_local}, expanded.study, None, language)) == 6
 

@@ -33,7 +33,7 @@ def _low_use(evidence: Evidence) -> Verdict | None:
         or (load.outstanding or 0.0) < KEPT_SHARE * load.asked
     ):
         return None
-    if any(percent >= LOW_SHARE * limit_of(r) for r, percent in evidence.used.items()):
+    if _is_used(evidence):
         return None
     if load.rate_bytes_per_s and (evidence.mb_per_s or 0.0) * 1e6 < NEAR_BOUND * load.rate_bytes_per_s:
         return None
@@ -41,6 +41,11 @@ def _low_use(evidence: Evidence) -> Verdict | None:
     if bound is not None and (bound.numbers["r2ts"] or not r2ts_agree(evidence, bound)):
         return None
     return Verdict("depth", values={"outstanding": load.asked})
+
+
+def _is_used(evidence: Evidence) -> bool:
+    """Whether a resource is used to at least three quarters of its limit."""
+    return any(percent >= LOW_SHARE * limit_of(r) for r, percent in evidence.used.items())
 
 
 def _blocks_explain_rate(evidence: Evidence) -> Verdict | None:
@@ -51,7 +56,7 @@ def _blocks_explain_rate(evidence: Evidence) -> Verdict | None:
     if load is None or not load.rate_bytes_per_s or not evidence.watched or any(f.lossy for f in evidence.flows):
         return None
     # A block also takes long where a device is busy, or where TCP waits for its losses.
-    if any(percent >= LOW_SHARE * limit_of(r) for r, percent in evidence.used.items()):
+    if _is_used(evidence):
         return None
     return Verdict("depth") if abs(rate / load.rate_bytes_per_s - 1) <= LITTLE_MAX else None
 

@@ -46,9 +46,9 @@ HOST_QUEUE = Rule(
 GUEST_QUEUE = Rule(
     "guest_queue",
     "load",
-    "At least 10 % of the requests outstanding wait in the guests because the rings of their disks are full, and no "
-    "device or link reaches 95 % of its limit. Commands that wait in the hosts fill the rings, so that rule comes "
-    "first.",
+    "At least 10 % of the requests outstanding wait in the guests because the rings of their disks are full, devices "
+    "or links were watched, and none reaches 95 % of its limit. Commands that wait in the hosts fill the rings, so "
+    "that rule comes first.",
     _guest,
     _words,
 )

@@ -138,7 +138,7 @@ def _map(summary: Summary, index: int, language: str) -> Figure:
             buffers.index(c["buffer_bytes"]),
             c["path_percent"],
             number(c["mib_per_s"], language),
-            c["collapsed"],
+            bool(c["collapsed"]),
         )
         for c in map_["cells"]
     ]

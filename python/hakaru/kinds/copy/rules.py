@@ -20,9 +20,10 @@ STAGES: Stages = (
     (RATE_LIMIT,),
     (CACHE,),
     DEVICES,
+    # As for VMs: an end without CPU to spare stalls TCP.
+    (GENERATOR_CPU, ARRAY_CPU),
     (CONGESTION_MARKS,),
     (SWITCH_BUFFER,),
-    (GENERATOR_CPU, ARRAY_CPU),
     (MACHINE_CPU,),
     (BLOCKS,),
 )

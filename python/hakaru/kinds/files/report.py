@@ -99,7 +99,8 @@ class FilesReport(ReportKind):
                 say(language, f"method.files.{state}")
                 for state in dict.fromkeys("cold" if load.cold else "warm" for load in directories)
             ]
-        texts += _sessions([load for load in loads if load.to.smb is not None], language)
+        # Without a plan, the server is that of a site.
+        texts += _sessions([load for load in loads if load.to.smb is not None], language, is_site=plan is None)
         shared = [load for load in loads if load.servers * load.clients > 1]
         for count in dict.fromkeys((load.servers, load.clients) for load in shared):
             texts.append(say(language, "method.files.servers", {"servers": count[0], "clients": count[1]}))
@@ -152,8 +153,10 @@ def _times(measure: Measure, language: str) -> str:
     return say(language, "method.files.time.warmed" if measure.warmup_ns else "method.files.time", times)
 
 
-def _sessions(loads: Sequence[FilesLoad], language: str) -> list[str]:
-    """The sessions of loads over SMB, and the size of requests if it is less than a block."""
+def _sessions(loads: Sequence[FilesLoad], language: str, *, is_site: bool) -> list[str]:
+    """The sessions of loads over SMB, and the size of requests if it is less than a block. The
+    limits of a site's server are not known here.
+    """
     sessions = [smb for load in loads if (smb := load.to.smb) is not None]
     if not sessions:
         return []
@@ -165,7 +168,7 @@ def _sessions(loads: Sequence[FilesLoad], language: str) -> list[str]:
         "dialect": listed(smb.dialect for smb in sessions),
         "credits": listed(str(smb.credits) for smb in sessions),
     }
-    texts = [say(language, "method.files.smb", values)]
+    texts = [say(language, "method.files.smb.site" if is_site else "method.files.smb", values)]
     signing, ciphers = {smb.signing for smb in sessions}, {smb.encryption for smb in sessions}
     # Otherwise they are factors, which each point names.
     if len(ciphers) == 1 and (cipher := sessions[0].encryption) is not None:
@@ -178,7 +181,7 @@ def _sessions(loads: Sequence[FilesLoad], language: str) -> list[str]:
         texts.append(say(language, "method.files.smb.folder_cache"))
     requests = [smb.request_bytes(load.block) for load in loads if (smb := load.to.smb) is not None]
     is_cut = any(min(sizes) < load.block for load, sizes in zip(loads, requests, strict=True))
-    if is_cut and loads[0].profile == "whole_files":
+    if is_cut and not is_site and loads[0].profile == "whole_files":
         sizes = {
             "block": listed(format_size(load.block) for load in loads),
             "read": listed(format_size(read) for read, _ in requests),

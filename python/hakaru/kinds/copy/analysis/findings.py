@@ -64,7 +64,7 @@ def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: 
     findings += [_initiators(ours, linux) for ours, linux in initiator_pairs(for_initiators)]
     findings += [_collapse(m) for m in maps if m.known]
     slow = [p for p in measured if collapsed(p)]
-    fast = [p for p in points if not collapsed(p)]
+    fast = [p for p in points if p.valid and not collapsed(p)]
     findings += [f for p in slow if (f := _remedy(p, remedies(study, p, fast))) is not None]
     return findings
 
@@ -115,8 +115,11 @@ def _rates(language: str, point: CopyPoint) -> list[str]:
     """
     path, total, capacity = point.mean("path_percent"), point.mean("sum_mib_per_s"), point.setup.payload_bytes_per_s
     values = {"mib_per_s": point.mean("mib_per_s"), "sum": total, "path": tenths(path, language)}
-    message = "backup.rate" if path is not None else "backup.rate.only"
-    rates = [say(language, message if total is not None else f"{message}.whole", values)]
+    if total is None:
+        message = "backup.rate.whole" if path is not None else "backup.rate.only.whole"
+    else:
+        message = "backup.rate" if path is not None else "backup.rate.only"
+    rates = [say(language, message, values)]
     if total is not None and capacity is not None and total > capacity / MIB:
         ends = {"first": point.mean("first_done_s"), "last": point.mean("last_done_s"), "capacity": capacity / MIB}
         rates.append(say(language, "backup.rate.above", ends))

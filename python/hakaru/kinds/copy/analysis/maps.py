@@ -54,7 +54,7 @@ class Cell:
         """One element of `cells`."""
         rates = {"mib_per_s": self.point.mean("mib_per_s"), "path_percent": self.path_percent}
         place = {"point": self.point.id, "buffer_bytes": self.buffer_bytes, "streams": self.streams}
-        return place | rates | {"collapsed": self.collapsed}
+        return place | rates | {"collapsed": self.collapsed if self.is_known else None}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Map:
             "where": self.where,
             "collapse_percent": COLLAPSE_PERCENT,
             "cells": [c.to_json() for c in self.cells],
-            "least_buffer_bytes": {str(s): self.least_buffer(s) for s in self.streams},
+            "least_buffer_bytes": {str(s): self.least_buffer(s) for s in self.streams if self.column(s)},
         }
 
 

@@ -95,6 +95,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
                 shared,
                 is_timed=run.study.measure.time is not None,
                 spins=bool(run.study.lab.spin),
+                is_site=run.is_site,
             )
             checks.append(cold.check(repetition, load))
             gathered.caveats += cold.caveats(checks[-1])
@@ -128,10 +129,11 @@ def _add(
     *,
     is_timed: bool,
     spins: bool,
+    is_site: bool,
 ) -> None:
     """Add one repetition that gave a result. `is_timed`: the study sets its measuring time. A load
     without one ends with its last file, and is not expected to be steady. `spins`: the emulated
-    network busy-polls.
+    network busy-polls. `is_site`: the server is real equipment, whose disks are not watched.
     """
     use = of_repetition(repetition.counters, repetition.window, nics)
     if spins:
@@ -141,7 +143,7 @@ def _add(
     if load.users is not None and load.users.rate is not None:
         values[names.ACHIEVED] = 100 * values[names.RATE] / (load.users.rate * load.servers)
     values["machine_percent"] = use[MACHINE].percent if MACHINE in use else math.nan
-    values["read_below_percent"] = cold.read_below_percent(repetition, load)
+    values["read_below_percent"] = math.nan if is_site else cold.read_below_percent(repetition, load)
     values |= parts.values(repetition, shared)
     if load.to.chain is not None:
         values |= {names.BUILD: building.mb_per_s(repetition), **below.of_repetition(repetition)}
