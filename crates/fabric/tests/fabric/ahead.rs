@@ -157,6 +157,20 @@ fn arrivals(
     (seen, fabric.lateness().packets)
 }
 
+#[test]
+fn frames_of_a_super_frame_that_is_reported_ahead_leave_one_by_one() {
+    let mut config = star(&[0.0, 0.0], Some(GIGABIT));
+    let links = config.links.iter_mut();
+    links.for_each(|link| link.b_to_a.delay_us = 100.0);
+    let arrivals_with = |ahead_us| {
+        let ahead = Duration::from_micros(ahead_us);
+        arrivals(&config, &[(0, 2, 8000, 0)], ahead, Duration::ZERO)
+    };
+    let exact = arrivals_with(0);
+    assert!(exact.0[1].len() > 3, "{exact:?}");
+    assert_eq!(exact, arrivals_with(60));
+}
+
 fn sends() -> impl Strategy<Value = Vec<(usize, u8, usize, u64)>> {
     prop::collection::vec((0..3_usize, 1..4_u8, 0..8000_usize, 0..300_000_u64), 1..60)
 }
