@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hakaru.analysis import summarise
 
 from tests.analysis.small_run import Pt, Rep, write_run
@@ -49,29 +50,25 @@ def test_limiter_is_the_resource_that_filled_first(tmp_path: Path) -> None:
     assert limiter(summary)["limiter"] == "controller"
 
 
-def test_ports_at_their_limits_at_different_levels_are_bottlenecks_of_their_own(tmp_path: Path) -> None:
-    """One port is full with one VM only, another beyond the peak, after the drives."""
-    finding = limiter(
-        run(
-            tmp_path,
-            (1, rep(1000, busy={"port/0.0": 0.99, "port/0.1": 0.40, "drive/0.0": 0.60})),
-            (4, rep(2500, busy={"port/0.0": 0.60, "port/0.1": 0.85, "drive/0.0": 0.985})),
-            (8, rep(2550, busy={"port/0.0": 0.50, "port/0.1": 0.99, "drive/0.0": 0.99})),
-        )
-    )
-    assert (finding["limiter"], finding["evidence"]["reached_at"]) == ("drives", 4)
+BUSY = ("port/0.0", "port/0.1", "drive/0.0")
 
 
-def test_two_ports_that_fill_together_are_at_their_limit_from_the_level_where_either_is_named(tmp_path: Path) -> None:
-    finding = limiter(
-        run(
-            tmp_path,
-            (2, rep(1000, busy={"port/0.0": 0.972, "port/0.1": 0.970, "drive/0.0": 0.60})),
-            (4, rep(2500, busy={"port/0.0": 0.970, "port/0.1": 0.972, "drive/0.0": 0.985})),
-            (8, rep(2550, busy={"port/0.0": 0.980, "port/0.1": 0.990, "drive/0.0": 0.999})),
-        )
-    )
-    assert (finding["limiter"], finding["evidence"]["reached_at"]) == ("port", 2)
+@pytest.mark.parametrize(
+    ("busy", "found"),
+    [
+        # One port is full with one VM only, another beyond the peak, after the drives.
+        (((0.99, 0.40, 0.60), (0.60, 0.85, 0.985), (0.50, 0.99, 0.99)), ("drives", 4)),
+        # Both ports fill together, and now this, now that is the fullest.
+        (((0.972, 0.970, 0.60), (0.970, 0.972, 0.985), (0.980, 0.990, 0.999)), ("port", 1)),
+    ],
+)
+def test_each_port_is_a_bottleneck_of_its_own(
+    tmp_path: Path, busy: tuple[tuple[float, ...], ...], found: tuple[str, int]
+) -> None:
+    totals = zip((1, 4, 8), (1000, 2500, 2550), busy, strict=True)
+    points = [(vms, rep(total, busy=dict(zip(BUSY, each, strict=True)))) for vms, total, each in totals]
+    finding = limiter(run(tmp_path, *points))
+    assert (finding["limiter"], finding["evidence"]["reached_at"]) == found
 
 
 def test_finding_without_a_full_resource_names_the_busiest_once(tmp_path: Path) -> None:
