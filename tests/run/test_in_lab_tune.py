@@ -41,6 +41,7 @@ def tuned(hakaru: Hakaru, *options: str) -> tuple[RunReader, dict[str, Any]]:
     return reader, reader.read("summary.json")["tuning"]
 
 
+@pytest.mark.alone
 def test_tuning_in_a_lab_finds_better_settings_and_gives_advice(hakaru: Hakaru) -> None:
     options = ["--rtt", "20 ms", "--depth", "any", "--against", "long-distance:settings=socket-buffer"]
     reader, tuning = tuned(hakaru, *options, *SHORT)
