@@ -7,7 +7,7 @@
 //! the destination for each stream. A shell connects every leg, then calls:
 //!
 //! - [`Job::handle_connected`], [`Job::handle_received`], [`Job::handle_closed`] and
-//!   [`Job::handle_timeout`] take the events of one leg.
+//!   [`Job::handle_timeout`] take the events of one leg. [`Job::issue`] follows each of them.
 //! - [`Job::poll_event`] returns, in this order: [`JobEvent::Ready`], after which [`Job::begin`]
 //!   starts the copy; [`JobEvent::Copied`], after which [`Job::verify`] may read the copy back;
 //!   [`JobEvent::Verified`]. [`JobEvent::Redirected`] asks for another connection of a leg.
@@ -17,7 +17,7 @@
 //!   take [`Turns`]: [`Job::wait`] starts the time of those that follow another one.
 //! - A job on [`disks`](hakaru_contract::backup::Disks) has no sessions, because the kernel is the
 //!   initiator. Its legs are opened ([`Job::handle_opened`]) instead of connected, and the shell
-//!   executes the requests of [`Job::poll_disk`].
+//!   executes the requests of [`Job::poll_disk`]. [`Job::issue`] follows their results as well.
 //! - [`Job::end`] stops reading before the end of the image. [`Job::log_out`] ends the sessions,
 //!   each with a [`JobEvent::LoggedOut`].
 //! - [`Job::poll_transmit`] returns the legs that may have data to send, because an event of one

@@ -36,7 +36,8 @@ pub fn plan_parts(
     }
     let parts = divide(job, length, blocks, destination.block_bytes);
     let end = parts.last().map_or(0, |part| {
-        part.destination_offset + room(job, part.length, destination.block_bytes)
+        part.destination_offset
+            .saturating_add(room(job, part.length, destination.block_bytes))
     });
     if end > destination.capacity_bytes {
         return refuse_destination(field, job, end, destination);
@@ -148,7 +149,8 @@ fn divide(job: &BackupJob, length: u64, blocks: u64, sector_bytes: u32) -> Vec<P
             block_bytes: job.block_bytes,
         });
         image_offset += length;
-        destination_offset += room(job, length, sector_bytes);
+        // A sum beyond 2^64 exceeds every destination.
+        destination_offset = destination_offset.saturating_add(room(job, length, sector_bytes));
     }
     parts
 }

@@ -11,16 +11,11 @@ use crate::part::Part;
 use crate::tape::TapeCopy;
 
 impl Job {
-    pub(super) fn handle_read(
-        &mut self,
-        now: Time,
-        leg: Leg,
-        done: Done,
-        latencies: &mut Latencies,
-    ) {
+    pub(super) fn handle_read(&mut self, leg: Leg, done: Done, latencies: &mut Latencies) {
         let part = &mut self.parts[leg.stream()];
         let place = *part.place();
         let (begin, length) = place.block(done.tag);
+        let ended = done.ended;
         let result = check_length(done.result, length);
         let data = result.is_ok().then_some(done.data);
         let started = match part.handle_read(done.tag, data) {
@@ -28,7 +23,7 @@ impl Job {
             Err(message) => return self.fail_after_drain(JobError::Compression(message)),
         };
         self.recycle(leg.stream());
-        let latency_ns = now.ns_since(started);
+        let latency_ns = ended.ns_since(started);
         latencies.read.record_ns(latency_ns);
         self.counters.read_latency_ns_sum += latency_ns;
         match result {
@@ -44,18 +39,12 @@ impl Job {
         }
     }
 
-    pub(super) fn handle_written(
-        &mut self,
-        now: Time,
-        leg: Leg,
-        done: &Done,
-        latencies: &mut Latencies,
-    ) {
+    pub(super) fn handle_written(&mut self, leg: Leg, done: &Done, latencies: &mut Latencies) {
         let Some((offset, length, started)) = self.parts[leg.stream()].handle_written(done.tag)
         else {
             return;
         };
-        let latency_ns = now.ns_since(started);
+        let latency_ns = done.ended.ns_since(started);
         latencies.write.record_ns(latency_ns);
         self.counters.write_latency_ns_sum += latency_ns;
         let result = self.end_tape_write(done.result, length);
@@ -123,7 +112,9 @@ impl Job {
     pub(super) fn continue_copy(&mut self, now: Time) {
         self.issue_writes(now);
         self.issue_reads(now);
-        if !self.parts.iter_mut().all(Part::is_copied) {
+        // Every part is asked, because the question produces its last block.
+        let is_copied = |all, part: &mut Part| part.is_copied() & all;
+        if !self.parts.iter_mut().fold(true, is_copied) {
             // After the last read, `is_copied` produces the last blocks of a compressed copy.
             return self.issue_writes(now);
         }

@@ -44,6 +44,5 @@ impl Job {
             data: disk.copy_of(data),
         };
         self.handle_done(now, leg, done, latencies);
-        self.issue_commands(now);
     }
 }

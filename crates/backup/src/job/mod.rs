@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_iscsi_session::{
-    Done, LuFacts, NexusEvent, Session, TaskData, TaskError, Transmit, Volume,
+    Arrival, Done, LuFacts, NexusEvent, Session, TaskData, TaskError, Transmit, Volume,
 };
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
@@ -173,16 +173,23 @@ impl Job {
         self.legs.touch(leg);
     }
 
+    /// Issues the commands that are due. Called after every other call that takes an event, because
+    /// packing a block takes time: the commands that follow begin at an instant of their own.
+    pub fn issue(&mut self, now: Time) {
+        self.issue_commands(now);
+    }
+
     /// Processes data that a leg received. Other legs may have data to send afterwards.
     pub fn handle_received(
         &mut self,
-        now: Time,
+        arrival: impl Into<Arrival>,
         leg: Leg,
         bytes: &[u8],
         latencies: &mut Latencies,
     ) {
-        self.legs.nexus(leg).handle_received(now, bytes);
-        self.advance(now, leg, latencies);
+        let arrival = arrival.into();
+        self.legs.nexus(leg).handle_received(arrival, bytes);
+        self.advance(arrival.last, leg, latencies);
     }
 
     /// Handles the closed connection of a leg; `cause` completes the message "connection lost …".
@@ -379,7 +386,6 @@ impl Job {
                 NexusEvent::LoggedOut => self.events.push_back(JobEvent::LoggedOut(leg)),
             }
         }
-        self.issue_commands(now);
     }
 
     fn handle_done(&mut self, now: Time, leg: Leg, done: Done, latencies: &mut Latencies) {
@@ -389,11 +395,11 @@ impl Job {
             (_, MARK) => self.handle_marked(now, &done),
             (_, POSITION) => self.handle_position(now, &done),
             (_, FLUSH) => self.handle_flushed(now, &done),
-            (Side::Source, _) => self.handle_read(now, leg, done, latencies),
+            (Side::Source, _) => self.handle_read(leg, done, latencies),
             (Side::Destination, _) if matches!(self.stage, Stage::Verifying(_)) => {
                 self.handle_read_back(now, leg, done);
             }
-            (Side::Destination, _) => self.handle_written(now, leg, &done, latencies),
+            (Side::Destination, _) => self.handle_written(leg, &done, latencies),
         }
     }
 

@@ -1,4 +1,6 @@
 //! Errors of tape drives and changers.
+use std::time::Duration;
+
 use hakaru_iscsi_session::TaskError;
 use hakaru_wire::scsi::{AdditionalSense, Sense, SenseKey};
 
@@ -31,6 +33,12 @@ pub enum TapeError {
     /// The drive holds another cartridge, and no slot is free for it.
     #[error("no slot is free for the cartridge in the drive")]
     NoSlot,
+    /// The drive did not become ready.
+    #[error("the drive was not ready within {} s", after.as_secs())]
+    NotReady {
+        /// Time that it had.
+        after: Duration,
+    },
     /// The drive is empty.
     #[error("no cartridge is in the drive")]
     Empty,

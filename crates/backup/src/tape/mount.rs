@@ -21,6 +21,8 @@ const MODE_BYTES: u16 = 12;
 const POSITION_BYTES: u32 = 32;
 /// Pause before a drive that becomes ready is asked again.
 const READY_PAUSE: Duration = Duration::from_millis(500);
+/// Longest time for a drive to become ready. Drives load a cartridge in seconds to minutes.
+const READY_WAIT: Duration = Duration::from_secs(600);
 /// Buffered mode 1 of the device-specific parameter of mode data: a write ends when its data is in
 /// the buffer (SSC-3 section 8.3.2).
 const BUFFERED: u8 = 0x10;
@@ -88,6 +90,10 @@ pub struct Mount {
     in_flight: bool,
     /// Instant before which no command may be issued.
     due: Time,
+    /// First answer of a drive that becomes ready.
+    loading: Option<Time>,
+    /// Whether another cartridge was taken out of the drive.
+    returned: bool,
     /// Object at which the tape is, at the end.
     object: Option<u64>,
 }
@@ -102,6 +108,8 @@ impl Mount {
             step: Step::ElementStatus,
             in_flight: false,
             due: Time::ZERO,
+            loading: None,
+            returned: false,
             object: None,
         }
     }
@@ -231,6 +239,10 @@ impl Mount {
         let command = self.name();
         match done.result {
             Err(TaskError::Check(sense)) if self.is_loading(&sense) => {
+                let loading = *self.loading.get_or_insert(now);
+                if now >= loading + READY_WAIT {
+                    return Err(TapeError::NotReady { after: READY_WAIT });
+                }
                 self.due = now + READY_PAUSE;
                 return Ok(());
             }
@@ -246,7 +258,10 @@ impl Mount {
                 self.plan_moves(&elements)?
             }
             // The cartridge is looked for again, because the slots have changed.
-            Step::Return { .. } => Step::ElementStatus,
+            Step::Return { .. } => {
+                self.returned = true;
+                Step::ElementStatus
+            }
             Step::Fetch { .. } => Step::TestUnitReady,
             Step::TestUnitReady => Step::ModeSense,
             Step::ModeSense => {
@@ -309,6 +324,11 @@ impl Mount {
             let barcode = barcode.clone();
             return Err(TapeError::InUse { barcode });
         }
+        if drive.full && self.returned {
+            return Err(TapeError::Answer {
+                command: "MOVE MEDIUM",
+            });
+        }
         if drive.full {
             let slots = elements
                 .iter()
@@ -363,6 +383,8 @@ fn mode_list(block_bytes: u32) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use hakaru_iscsi_session::Phases;
+
     use super::*;
 
     fn tape(drive: u16) -> TapeDestination {
@@ -431,6 +453,49 @@ mod tests {
         );
         elements[2] = element(DRIVE, 0x100, "");
         assert_eq!(plan(&elements), Err(TapeError::NoCartridge { barcode }));
+    }
+
+    #[test]
+    fn a_drive_that_never_becomes_ready_and_a_cartridge_that_stays_are_errors() {
+        let mut mount = Mount::new(tape(0), Place::Beginning);
+        mount.step = Step::TestUnitReady;
+        let sense = Sense {
+            key: SenseKey::NotReady,
+            additional: BECOMING_READY,
+            ..Sense::default()
+        };
+        let done = |result| Done {
+            tag: 0,
+            result,
+            ended: Time::ZERO,
+            phases: Phases::default(),
+            busies: 0,
+            data: Vec::new(),
+        };
+        let loading = done(Err(TaskError::Check(sense)));
+        let mut now = Time::ZERO + READY_PAUSE;
+        let error = loop {
+            assert!(mount.poll_command(now).is_some());
+            match mount.handle_done(now, &loading) {
+                Ok(()) => now = mount.due().expect("another question follows"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, TapeError::NotReady { after: READY_WAIT });
+        assert_eq!(now, Time::ZERO + READY_PAUSE + READY_WAIT);
+
+        let mut mount = Mount::new(tape(0), Place::Beginning);
+        let elements = [
+            element(SLOT, 0x401, ""),
+            element(SLOT, 0x402, "HAK002L5"),
+            element(DRIVE, 0x100, "HAK001L5"),
+        ];
+        mount.step = mount.plan_moves(&elements).unwrap();
+        mount.handle_done(now, &done(Ok(0))).unwrap();
+        let stays = Err(TapeError::Answer {
+            command: "MOVE MEDIUM",
+        });
+        assert_eq!(mount.plan_moves(&elements), stays);
     }
 
     #[test]

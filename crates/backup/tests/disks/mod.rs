@@ -96,6 +96,7 @@ impl Copy {
         let (now, latencies) = (self.now, &mut self.latencies);
         self.job
             .handle_disk_done(now, leg, request.tag, moved, &data, latencies);
+        self.job.issue(now);
     }
 }
 
@@ -197,6 +198,7 @@ fn rate_limit_holds_without_sessions() {
         copy.now = copy.now.max(due);
         copy.job
             .handle_timeout(copy.now, Leg(0), &mut copy.latencies);
+        copy.job.issue(copy.now);
         copy.run();
     }
     let took = copy.job.copy_duration().unwrap().as_secs_f64();

@@ -395,6 +395,7 @@ impl Scene {
         } else if let Some((_, leg)) = timer {
             self.job.handle_timeout(now, leg, &mut self.latencies);
         }
+        self.job.issue(now);
         self.settle();
         true
     }

@@ -98,8 +98,15 @@ impl Disks {
 
     /// Handles finished requests and deadlines, and begins the requests that are due.
     pub fn serve(&mut self, set: &mut JobSet) {
-        while let Some(done) = self.next_done.take().or_else(|| self.queue.poll_done()) {
-            self.handle_done(done, set);
+        // Handling one request may take long, and is no part of the time of the others.
+        let first = self.next_done.take();
+        let all: Vec<_> = first
+            .into_iter()
+            .chain(std::iter::from_fn(|| self.queue.poll_done()))
+            .collect();
+        let now = clock::now();
+        for done in all {
+            self.handle_done(now, done, set);
         }
         for (number, files) in &self.files {
             let now = clock::now();
@@ -107,6 +114,7 @@ impl Disks {
             if due(job).is_some_and(|due| due <= now) {
                 job.handle_timeout(now, Leg(0), &mut set.latencies);
             }
+            job.issue(clock::now());
             while let Some((leg, request)) = job.poll_disk() {
                 let file = files[leg.side() as usize].clone();
                 let (op, length_bytes) = operation(&request);
@@ -139,7 +147,7 @@ impl Disks {
         self.next_done = self.queue.poll_done();
     }
 
-    fn handle_done(&mut self, done: FileDone<PageBuffer>, set: &mut JobSet) {
+    fn handle_done(&mut self, now: Time, done: FileDone<PageBuffer>, set: &mut JobSet) {
         let pending = self.pending.remove(&done.id).expect("each id is used once");
         let Pending { job, leg, tag, .. } = pending;
         if let Err(error) = &done.result {
@@ -152,7 +160,7 @@ impl Disks {
             _ => (0, &[][..]),
         };
         let latencies = &mut set.latencies;
-        set.jobs[job].handle_disk_done(clock::now(), leg, tag, moved, data, latencies);
+        set.jobs[job].handle_disk_done(now, leg, tag, moved, data, latencies);
         let spare = self.spare.entry(pending.length_bytes).or_default();
         spare.push(done.buffer);
     }

@@ -130,6 +130,10 @@ fn of_tape(job: &BackupJob, error: &TapeError) -> Failure {
             "give each drive its own cartridges, or move this one back to a slot",
         ),
         TapeError::NoSlot => Failure::usage(message, "export a cartridge to free a slot"),
+        TapeError::NotReady { .. } => Failure::peer(
+            message,
+            "see the display of the drive, and whether it takes this cartridge",
+        ),
         TapeError::Empty => Failure::peer(
             message,
             "something else has taken the cartridge out; see who uses the library",

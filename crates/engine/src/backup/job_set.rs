@@ -100,7 +100,7 @@ impl Machines for JobSet {
 
     fn handle_received(&mut self, arrival: Arrival, index: usize, bytes: &[u8]) {
         let (job, leg) = self.legs[index];
-        self.jobs[job].handle_received(arrival.last, leg, bytes, &mut self.latencies);
+        self.jobs[job].handle_received(arrival, leg, bytes, &mut self.latencies);
     }
 
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
@@ -116,6 +116,11 @@ impl Machines for JobSet {
     fn poll_timeout(&self, index: usize) -> Option<Time> {
         let (job, leg) = self.legs[index];
         self.jobs[job].poll_timeout(leg)
+    }
+
+    fn issue(&mut self, now: Time, index: usize) {
+        let (job, _) = self.legs[index];
+        self.jobs[job].issue(now);
     }
 
     fn transmit(&mut self, index: usize) -> &mut Transmit {
