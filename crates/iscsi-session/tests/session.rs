@@ -313,6 +313,16 @@ fn residual_reduces_the_result_of_a_write() {
 }
 
 #[test]
+fn write_whose_data_the_target_did_not_ask_for_is_short() {
+    let answers = &[("InitialR2T", "Yes"), ("ImmediateData", "No")];
+    let mut peer = Peer::logged_in(LoginKeys::default(), answers);
+    peer.submit_write(1, vec![0; 4096]);
+    let itt = peer.take_command().itt;
+    peer.send_response(itt, Status::GOOD, None);
+    assert_eq!(peer.session.poll_done().unwrap().result, Ok(0));
+}
+
+#[test]
 fn silent_target_is_pinged_and_lost_if_it_stays_silent() {
     let mut peer = logged_in();
     peer.pass(Duration::from_secs(5));
@@ -452,6 +462,27 @@ fn closed_connection_is_an_error_before_the_logout_but_not_after_it() {
         lost(&mut peer).to_string(),
         "connection lost (closed by the target)"
     );
+}
+
+#[test]
+fn nothing_that_the_target_does_during_the_logout_is_an_error() {
+    let mut silent = logged_in();
+    silent.session.log_out(silent.time);
+    silent.pass(TIMEOUT);
+    assert_eq!(silent.session.poll_event(), Some(Event::LoggedOut));
+    let mut leaving = logged_in();
+    leaving.session.log_out(leaving.time);
+    let numbers = leaving.next_numbers();
+    let message = AsyncMessage {
+        event: AsyncEvent::ConnectionDropped,
+        vendor_code: 0,
+        lun: Lun(0),
+        numbers,
+        parameters: [0; 3],
+        data_segment_length: 0,
+    };
+    leaving.send(|out| message.emit(out), &[]);
+    assert_eq!(leaving.session.poll_event(), Some(Event::LoggedOut));
 }
 
 #[test]

@@ -370,11 +370,11 @@ impl Commands {
             }
             return;
         }
+        // A target cannot have stored data that it did not ask for.
         let moved = match (&live.task.data, residual) {
             (TaskData::Out { length, .. }, Residual::Underflow(missing)) => {
-                length.saturating_sub(missing)
+                live.moved.min(length.saturating_sub(missing))
             }
-            (TaskData::Out { length, .. }, _) => *length,
             _ => live.moved,
         };
         self.finish_task(now, slot, Ok(moved));

@@ -160,7 +160,8 @@ impl Session {
         self.commands.submit(now, task, deadline, &mut self.link);
     }
 
-    /// Logs out without waiting for tasks in flight. [`Event::LoggedOut`] follows.
+    /// Logs out without waiting for tasks in flight. [`Event::LoggedOut`] follows, whatever the
+    /// target does.
     pub fn log_out(&mut self, now: Time) {
         match self.phase {
             Phase::Full => {}
@@ -239,7 +240,13 @@ impl Session {
     }
 
     fn lose(&mut self, error: SessionError) {
-        self.end(Event::Lost(error));
+        // The results of a session that logs out are complete, so no failure of its target counts.
+        let is_closing = matches!(self.phase, Phase::Logout);
+        self.end(if is_closing {
+            Event::LoggedOut
+        } else {
+            Event::Lost(error)
+        });
     }
 
     fn end(&mut self, event: Event) {
