@@ -111,7 +111,9 @@ impl Guest {
         let (config, volume, limits) = (&self.config, &facts.volume, &settings.commands);
         let field = format!("vms[{}]", self.index);
         let extent = resolve_region(&field, &config.region, &config.pattern, volume)?;
-        check_command(limits.bytes_max, volume)?;
+        check_command("command_bytes_max", limits.bytes_max, volume)?;
+        let of_queue = limits.guest_queue.map(|queue| queue.request_bytes_max());
+        check_command("guest_queue.segments_max", of_queue, volume)?;
         let mut load = Load::new(config, extent);
         if let Some(run) = settings.verify_run {
             let id = volume_id(&config.destination.volume_name());
@@ -145,13 +147,13 @@ impl Guest {
 }
 
 /// Checks that commands end at block boundaries.
-fn check_command(longest: Option<u32>, volume: &Volume) -> Result<(), ConfigError> {
+fn check_command(field: &str, longest: Option<u32>, volume: &Volume) -> Result<(), ConfigError> {
     let block_bytes = volume.block_bytes;
     match longest {
         Some(bytes) if bytes % block_bytes != 0 => refuse(
-            "command_bytes_max",
-            format!("{bytes} is not a multiple of the LU's block, {block_bytes} bytes"),
-            format!("use a multiple of {block_bytes}"),
+            field,
+            format!("commands of {bytes} bytes are no multiple of the LU's block, {block_bytes}"),
+            format!("let them be a multiple of {block_bytes} bytes"),
         ),
         _ => Ok(()),
     }

@@ -37,8 +37,9 @@ impl Payload {
         &self.bytes
     }
 
-    /// Returns the offset in the buffer of the data of the `n`th write. Successive writes differ,
-    /// so that no array can deduplicate them.
+    /// Returns the offset in the buffer of the data of the `n`th write. 4096 successive writes
+    /// differ; later ones repeat them, so an array that removes duplicates stores them once.
+    /// Verification stamps every block with data of its own.
     #[must_use]
     pub fn begin_of(&self, n: u64, length_bytes: u32) -> usize {
         debug_assert!(length_bytes as usize <= self.longest);

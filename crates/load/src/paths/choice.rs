@@ -32,14 +32,14 @@ impl Choice {
             .filter(usable)
             .map(|path| paths[path].rank())
             .min()?;
-        let is_candidate = |path: &usize| {
-            let entry = &paths[*path];
-            entry.rank() == best && entry.outstanding < self.outstanding_max && usable(path)
-        };
+        let is_best = |path: &usize| paths[*path].rank() == best && usable(path);
+        let has_room = |path: &usize| paths[*path].outstanding < self.outstanding_max;
+        let is_candidate = |path: &usize| is_best(path) && has_room(path);
         // All paths, beginning with the one whose turn it is.
         let mut in_turn = (self.turn..paths.len()).chain(0..self.turn);
         match self.policy {
-            PathPolicy::Failover => (0..paths.len()).find(is_candidate),
+            // A full path is no failure: commands wait for it.
+            PathPolicy::Failover => (0..paths.len()).find(is_best).filter(has_room),
             PathPolicy::RoundRobin => in_turn.find(is_candidate),
             PathPolicy::LeastQueueDepth => in_turn
                 .filter(is_candidate)

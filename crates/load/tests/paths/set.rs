@@ -120,6 +120,15 @@ fn commands_of_a_lost_path_move_when_the_recovery_time_is_over() {
 }
 
 #[test]
+fn failover_waits_for_a_full_path_and_leaves_the_others_idle() {
+    let s = Time::from_secs_f64;
+    let mut set = set_of(2, PathPolicy::Failover, Multipath::default());
+    let paths = paths_of(&mut set, s(1.0), 20);
+    assert!(!paths.is_empty() && paths.len() < 20, "{paths:?}");
+    assert!(paths.iter().all(|path| *path == 0), "{paths:?}");
+}
+
+#[test]
 fn recent_gap_is_the_longest_that_lasts_or_ended_after_the_counters_were_taken() {
     let s = Time::from_secs_f64;
     let mut set = set_of(1, PathPolicy::RoundRobin, Multipath::default());
