@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,13 +101,13 @@ class Model:
 
     `before(settings, order)` may raise, end the process, or return whether the repetition never
     ends. The path reaches `share` of the rate of the model; below 0.97 the search uses all its
-    trials.
+    trials. In the repetitions `saturated`, counted from 1, the emulated network uses a CPU up.
     """
 
-    def __init__(self, setup: Setup, before: Before | None, share: float) -> None:
+    def __init__(self, setup: Setup, before: Before | None, share: float, saturated: Collection[int] = ()) -> None:
         self._setup = setup
         self._model = PathModel(setup.conditions, setup.machine, noise=0.0)
-        self._before, self._share = before, share
+        self._before, self._share, self._saturated = before, share, saturated
 
     async def measure(
         self, place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path
@@ -118,17 +118,24 @@ class Model:
             await asyncio.get_running_loop().create_future()  # until a signal arrives
         # Alternately slightly faster and slower, so that repetitions differ.
         rate = self._share * self._model.exact(settings) * (1 + 0.004 * (-1) ** turn.repetition)
-        return outcome(turn, rate * 1e6, self._setup.conditions.block_bytes)
+        is_saturated = turn.order in self._saturated
+        return outcome(turn, rate * 1e6, self._setup.conditions.block_bytes, is_saturated=is_saturated)
 
 
-def model_run(prepared: Prepared, setup: Setup, before: Before | None, share: float) -> Run:
+def model_run(
+    prepared: Prepared, setup: Setup, before: Before | None, share: float, saturated: Collection[int] = ()
+) -> Run:
     """A tuning run with a model."""
-    course, measure = tuning.TuningCourse(prepared, setup), Model(setup, before, share).measure
+    course, measure = tuning.TuningCourse(prepared, setup), Model(setup, before, share, saturated).measure
     return Run(prepared, Watchers([]), course, open_place=empty_place, measure=measure)
 
 
-def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
-    """Return three seconds at a constant rate with one request outstanding."""
+def outcome(
+    turn: Repetition, bytes_per_s: float, block: int, *, is_saturated: bool = False, rtt_us: float | None = None
+) -> Outcome:
+    """Return three seconds at a constant rate with one request outstanding. `is_saturated`: the
+    emulated network uses a CPU up. `rtt_us`: round trip that TCP estimates; None: not counted.
+    """
     samples, histograms = Samples(), Histograms()
     latency_ns = SECOND * block / bytes_per_s
     start = turn.order * 100 * SECOND
@@ -146,7 +153,11 @@ def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
             "in_flight_now": 1.0,
             "late": 0.0,
         }
-        samples.add("host", "initiator", at, {"vms": counters, "vm/vm01": dict(counters)})
+        tcp = {} if rtt_us is None else {"tcp/1": {"rtt_us_now": rtt_us}}
+        samples.add("host", "initiator", at, {"vms": counters, "vm/vm01": dict(counters)} | tcp)
+        if is_saturated:
+            process = {"cpu_user_ns": 0.97 * step / 5 * SECOND, "cpu_system_ns": 0.0}
+            samples.add("fabric", "fabric", at, {"process": process})
         samples.add("array", "array", at, {"lu/0": {"read_bytes": 0.0, "write_bytes": done}})
     hdr = HdrHistogram(1, 3_600_000_000_000, 3)
     hdr.record_value(int(latency_ns), max(1, round(3 * bytes_per_s / block)))
@@ -167,10 +178,16 @@ def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
     return Outcome(record, samples, histograms, {})
 
 
-def run_model(folder: Path, setup: Setup, before: Before | None = None, share: float = 1.0) -> Path:
+def run_model(
+    folder: Path,
+    setup: Setup,
+    before: Before | None = None,
+    share: float = 1.0,
+    saturated: Collection[int] = (),
+) -> Path:
     """Run a new tuning in `folder` to its end."""
     prepared = tuning.prepare_new(setup, folder=folder, site=None, command=["hakaru", "tune"])
-    return drive(model_run(prepared, setup, before, share))
+    return drive(model_run(prepared, setup, before, share, saturated))
 
 
 def resume_model(name: str, folder: Path, before: Before | None = None, share: float = 1.0) -> Path:

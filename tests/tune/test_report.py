@@ -8,7 +8,10 @@ import json
 from pathlib import Path
 
 import pytest
+from hakaru.analysis import summarise
+from hakaru.kinds.tuning.parts import tables
 from hakaru.report import figure, render
+from hakaru.report.blocks import Cell, Row
 from hakaru.tune.table import print_tuning
 from hakaru.wording import LANGUAGES, number, say
 
@@ -55,11 +58,21 @@ def test_figures_can_be_drawn(run: Path, tmp_path: Path) -> None:
 
 
 def test_printed_tuning_has_the_configuration_text(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from hakaru.analysis import summarise
-
     summary = summarise(run)
     print_tuning(summary, [])
     lines = capsys.readouterr().out.splitlines()
     assert any("failed" in line for line in lines) and any("reverted" in line for line in lines)
     expected = [line for block in summary["tuning"]["text"] for line in block["text"].splitlines()]
     assert expected and [line for line in lines if line in expected] == expected
+
+
+def test_invalid_trial_is_marked_in_the_tables(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = summarise(run)
+    first = summary["tuning"]["trials"][0]
+    first["valid"] = False
+    print_tuning(summary, [])
+    marked = [line for line in capsys.readouterr().out.splitlines() if "(invalid)" in line]
+    assert len(marked) == 1 and number(first["mb_per_s"]) in marked[0]
+    trials = tables(summary, "en")[-1]
+    assert [row.state for row in trials.rows if isinstance(row, Row)] == ["invalid"] + [""] * (len(trials.rows) - 1)
+    assert Cell(number(first["mb_per_s"]), "invalid") in trials.rows[0].cells  # type: ignore[union-attr]

@@ -4,29 +4,45 @@ report again.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hakaru.analysis import summarise
-from hakaru.errors import Interrupted, UsageError
+from hakaru.cli.tune import Search, judge, setup_of
+from hakaru.errors import Interrupted, InvalidPoints, LostError, UsageError
 from hakaru.kinds.vms.load import load_at
+from hakaru.run.outcome import Outcome
+from hakaru.run.progress import Watchers
+from hakaru.run.runner import Run, drive
 from hakaru.run.site_file import load_site
 from hakaru.store import RunReader
-from hakaru.study import load
+from hakaru.study import Expanded, Repetition, load
 from hakaru.study.consistency import problems
 from hakaru.tune import run as tuning
 from hakaru.tune.knobs import defaults_of, settle, space_of
 from hakaru.tune.setup import Setup
-from hakaru.tune.start import TODAY, defaults_from, peer_from
+from hakaru.tune.start import TODAY, buffer_limit, defaults_from, peer_from
 from hakaru.tune.study import factors_of, load_base
 from hakaru.tune.tuning import Peer
 
-from tests.tune.model_run import interrupt_at, refuse_settings, resume_model, run_model, settings_of, small_setup
+from tests.tune.model_run import (
+    SECOND,
+    empty_place,
+    interrupt_at,
+    outcome,
+    refuse_settings,
+    resume_model,
+    run_model,
+    settings_of,
+    small_setup,
+)
 from tests.tune.path_model import PathModel, search_only
 
 ROOT = Path(__file__).parents[2]
@@ -75,6 +91,38 @@ def test_study_of_a_path_of_unknown_round_trip_has_the_buffers_of_a_long_one() -
         if knob.places:
             for value in knob.levels:
                 study.at(factors_of(later, settle(later.space, {**defaults_of(later.space), knob.name: value})))
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_later_trials_have_the_warm_up_of_the_measured_round_trip(tmp_path: Path, interrupted: bool) -> None:
+    """The first trial measures 200 ms. A resumed run has the same warm-up as one that continues."""
+    known = small_setup(trials=2, repetitions=1)
+    path = replace(known.conditions, rtt_ns=None, depth=1)
+    setup = replace(known, conditions=path, space=space_of(path, TODAY, known.machine, lab=True))
+    warmups: dict[int, int] = {}
+    stop = interrupted
+
+    async def measure(place: Any, expanded: Expanded, turn: Repetition, on_sample: Any, folder: Path) -> Outcome:
+        if stop and turn.order == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.get_running_loop().create_future()
+        warmups[turn.order] = expanded.measure.warmup_ns
+        return outcome(turn, 2e7, path.block_bytes, rtt_us=200_000.0)
+
+    def go(prepared: Any, chosen: Setup) -> Path:
+        course = tuning.TuningCourse(prepared, chosen)
+        return drive(Run(prepared, Watchers([]), course, open_place=empty_place, measure=measure))
+
+    prepared = tuning.prepare_new(setup, folder=tmp_path, site=None, command=["hakaru", "tune"])
+    if interrupted:
+        with pytest.raises(Interrupted):
+            go(prepared, setup)
+        stop = False
+        prepared, setup = tuning.prepare_resumed("latest", folder=tmp_path, command=["hakaru", "tune"])
+    directory = go(prepared, setup)
+    assert warmups.pop(1) == SECOND
+    assert len(warmups) > 1 and set(warmups.values()) == {10 * SECOND}
+    assert RunReader(directory).read("study.json")["measure"]["warmup"] == "10 s"
 
 
 def test_study_of_a_run_can_be_run_by_itself(whole: Path, tmp_path: Path) -> None:
@@ -153,9 +201,40 @@ def test_target_that_refuses_everything_ends_the_tuning(tmp_path: Path) -> None:
     assert [f["kind"] for f in summary["findings"]] == ["tuning_failed"]
 
 
+def judged(valid: bool, *errors: str | None) -> dict[str, Any]:
+    """Return the part of a summary that decides on the exit code."""
+    trials = [{"error": error, "mb_per_s": 10.0 if error is None else None} for error in errors]
+    return {"valid": valid, "tuning": {"trials": trials}}
+
+
+def test_exit_code_follows_from_failures_at_the_end_and_from_validity() -> None:
+    assert judge(judged(True, None, "a", "b", None, "c")) == 0
+    with pytest.raises(LostError, match="several trials in a row failed: c"):
+        judge(judged(True, None, None, "a", "b", "c"))
+    for errors in (["a"], ["b", "a"]):
+        with pytest.raises(LostError, match="no trial has a result: a"):
+            judge(judged(False, *errors))
+    with pytest.raises(InvalidPoints, match="the trials on which the advice is based are invalid"):
+        judge(judged(False, None, "a"))
+
+
+def test_tuning_is_invalid_if_the_only_trial_of_the_defaults_is(tmp_path: Path) -> None:
+    setup = small_setup(trials=2, repetitions=1)
+    summary = summarise(run_model(tmp_path, setup, share=0.5, saturated={1}))
+    described = summary["tuning"]
+    assert [t["valid"] for t in described["trials"]] == [False] + [True] * (len(described["trials"]) - 1)
+    assert described["advised"]["valid"] and not described["default"]["valid"]
+    assert not summary["valid"]
+
+
 def test_tuning_that_failures_ended_continues_once_the_target_works_again(whole: Path, tmp_path: Path) -> None:
     directory = run_model(tmp_path, small_setup(), refuse_settings(lambda settings, order: order >= 4), SHARE)
-    assert summarise(directory)["tuning"]["ended"] == "failed" and len(course(directory)) == 6
+    summary = summarise(directory)
+    # The search ended by its trials. The first repetition after it was the third failure.
+    assert summary["tuning"]["ended"] == "trials"
+    assert [t["error"] is None for t in summary["tuning"]["trials"]] == [True] * 3 + [False] * 3
+    with pytest.raises(LostError, match=r"several trials in a row failed: .*closed the connection"):
+        judge(summary)
     assert course(resume_model(directory.name, tmp_path, share=SHARE)) == course(whole)
 
 
@@ -197,6 +276,21 @@ def test_peer_setting_from_a_study_is_compared_with_the_best(tmp_path: Path) -> 
     assert peer["best_percent"] == pytest.approx(100, abs=3)
     assert "(peer)" not in [c["knob"] for c in tuning["contributions"]]
     assert "tuning_peer" in [f["kind"] for f in summarise(directory)["findings"]]
+
+
+def test_buffers_on_the_stack_of_2009_have_its_limit() -> None:
+    """It is 4 MiB, whatever the kernel of this machine allows, unless the study limits them."""
+    name = "long-distance:settings=default-2009"
+    defaults = defaults_from(name)
+    assert (defaults.tcp_stack, defaults.buffer_max) == ("2009", None)
+    assert buffer_limit(defaults) == 4 << 20 and buffer_limit(TODAY) is None
+    assert buffer_limit(replace(defaults, buffer_max=1 << 20)) == 1 << 20
+    setup = small_setup()
+    machine = setup_of(setup.conditions, Search(from_=name), lab=True).machine
+    assert machine.send_buffer_auto_max == machine.receive_buffer_auto_max == 4 << 20
+    # The peer is measured on the stack of this machine, with buffers of the size of its own.
+    peer = peer_from(name, setup.conditions, setup.space, setup.machine, lab=True)
+    assert peer["send_buffer"] == peer["receive_buffer"] == 2 << 20
 
 
 def test_unknown_variable_of_a_study_is_named(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hakaru.tune.knobs import changed, defaults_of, settle
-from hakaru.tune.tuning import FAILURES_MAX, Limits, Trial
+from hakaru.tune.tuning import FAILURES_MAX, Limits, Trial, counted_rate
 
 from tests.tune.path_model import PathModel, conditions, run
 
@@ -63,9 +65,9 @@ def test_knobs_without_contribution_are_reverted_and_the_advice_is_measured() ->
     assert [t.settings for t in trials if t.phase == "advice"].count(advised) == 3
 
 
-def test_interchangeable_knobs_are_not_both_reverted() -> None:
-    """Either knob alone suffices, so neither contributes by itself, but reverting both costs the
-    whole gain.
+def interchangeable() -> PathModel:
+    """Return a model of two knobs of which either alone suffices, so that neither contributes by
+    itself, but reverting both costs the whole gain.
     """
     model = PathModel(conditions(20), noise=0.0)
     first, second = "send_buffer", "receive_buffer"
@@ -75,13 +77,56 @@ def test_interchangeable_knobs_are_not_both_reverted() -> None:
         return 100.0 if settings[first] != default[first] or settings[second] != default[second] else 30.0
 
     model.exact = exact  # type: ignore[method-assign, assignment]
+    return model
+
+
+def test_interchangeable_knobs_are_not_both_reverted() -> None:
+    model = interchangeable()
     tuning = model.tuning(limits=Limits(trials=2, budget_s=1e9))
     trials = run(tuning, model)
     assert all(not c.contributes for c in tuning.contributions(trials))
     advised, measured = tuning.advised(trials)
     assert advised is not None and measured
-    assert exact(dict(advised)) == 100.0
+    assert model.exact(advised) == 100.0
     assert len(changed(model.space, advised)) < len(changed(model.space, tuning.best(trials) or {}))
+
+
+def test_knobs_are_kept_as_slower_only_if_a_measured_setting_reverted_them() -> None:
+    model = interchangeable()
+    tuning = model.tuning(limits=Limits(trials=2, budget_s=1e9))
+    trials = run(tuning, model)
+    advised, _ = tuning.advised(trials)
+    assert advised is not None
+    (reason, knobs), *others = tuning.kept(trials).items()
+    assert reason == "slower" and not others
+    assert set(knobs) == {knob.name for knob in changed(model.space, advised)}
+    # The tuning ended before all repetitions of the first setting without them.
+    first_advice = next(i for i, t in enumerate(trials) if t.phase == "advice")
+    for cut in (first_advice, first_advice + 1):
+        assert list(tuning.kept(trials[:cut])) == ["unmeasured"]
+
+
+def test_knob_whose_default_needs_more_memory_is_kept_for_that_reason() -> None:
+    model = PathModel(conditions(20), noise=0.0)
+    model.exact = lambda settings: 100.0  # type: ignore[method-assign]
+    tuning = model.tuning("memory", limits=Limits(trials=2, budget_s=1e9))
+    default = settle(model.space, defaults_of(model.space))
+    small = {**default, "receive_buffer": 128 << 10}
+    searched = [Trial("search", settings, None, 100.0, 4.0) for settings in (default, small)]
+    trials = run(tuning, model, searched)
+    assert tuning.advised(trials) == (small, True)
+    assert tuning.kept(trials) == {"memory": ["receive_buffer"]}
+
+
+def test_failed_repetition_does_not_discard_accepted_advice() -> None:
+    model = PathModel(conditions(20), noise=0.0)
+    tuning = model.tuning()
+    trials = run(tuning, model)
+    advised, _ = tuning.advised(trials)
+    assert trials[-1].phase == "advice" and trials[-1].settings == advised
+    trials[-1] = replace(trials[-1], mb_per_s=None, error="refused")
+    assert tuning.next(trials) is None
+    assert tuning.advised(trials) == (advised, True)
 
 
 def test_advice_may_be_slower_by_the_measurement_noise() -> None:
@@ -120,6 +165,19 @@ def test_search_leaves_time_for_the_contributions() -> None:
     assert [t.phase for t in trials].count("contribution") == 3 * (1 + len(tuning.switched(best)))
 
 
+def test_search_does_not_continue_during_the_contributions() -> None:
+    """Their trials are shorter here, so that their mean duration would leave time for more."""
+    model = PathModel(conditions(20, loss=0.5), noise=0.02)
+    tuning = model.tuning(limits=Limits(budget_s=400, patience=100, trials=100))
+    trials: list[Trial] = []
+    while (step := tuning.next(trials)) is not None:
+        seconds = 8.0 if step.phase == "search" else 1.0
+        trials.append(Trial(step.phase, step.settings, step.knob, model.measure(step.settings), seconds))
+    phases = [t.phase for t in trials]
+    assert tuning.search_ended(trials) == "time"
+    assert "contribution" in phases and "search" not in phases[phases.index("contribution") :]
+
+
 def test_search_without_progress_ends() -> None:
     model = PathModel(conditions(20, loss=0.5), noise=0.0)
     model.exact = lambda settings: 10.0  # type: ignore[method-assign]
@@ -139,6 +197,53 @@ def test_consecutive_failures_end_the_tuning() -> None:
         trials.append(Trial(step.phase, step.settings, step.knob, None, 4.0, error="refused"))
     assert tuning.next(trials) is None and tuning.search_ended(trials) == "failed"
     assert tuning.advised(trials) == (None, False)
+
+
+def test_later_failures_end_the_tuning_but_are_not_why_the_search_ended() -> None:
+    model = PathModel(conditions(20), noise=0.01)
+    tuning = model.tuning()
+    trials = run(tuning, model, most=3)
+    assert [t.phase for t in trials] == ["search", "search", "contribution"]
+    for _ in range(FAILURES_MAX):
+        step = tuning.next(trials)
+        assert step is not None and step.phase == "contribution"
+        trials.append(Trial(step.phase, step.settings, step.knob, None, 4.0, error="refused"))
+    assert tuning.next(trials) is None
+    assert tuning.search_ended(trials) == "reached"
+
+
+INVALID = ({"caveat": "fabric_saturated", "severity": "invalid"},)
+
+
+def test_invalid_trial_counts_only_without_a_valid_one_of_its_setting_and_phase() -> None:
+    model = PathModel(conditions(20), noise=0.0)
+    tuning = model.tuning()
+    trials = run(tuning, model)
+    place = next(i for i, t in enumerate(trials) if t.phase == "contribution" and t.knob is None)
+    disturbed, failed = list(trials), list(trials)
+    disturbed[place] = replace(trials[place], mb_per_s=1.0, caveats=INVALID)
+    failed[place] = replace(trials[place], mb_per_s=None, error="refused")
+    assert not disturbed[place].valid and trials[place].valid
+    assert counted_rate(disturbed[place], disturbed) is None
+    assert tuning.contributions(disturbed) == tuning.contributions(failed)
+    assert tuning.advised(disturbed) == tuning.advised(failed)
+    # Without a valid one it counts.
+    alone = [replace(t, caveats=INVALID) if t.settings == trials[place].settings else t for t in trials]
+    assert counted_rate(alone[place], alone) == trials[place].mb_per_s
+    assert tuning.contributions(alone) == tuning.contributions(trials)
+
+
+def test_invalid_trial_of_the_search_is_not_the_best_if_its_setting_has_a_valid_one() -> None:
+    model = PathModel(conditions(20), noise=0.0)
+    tuning = model.tuning()
+    default, suggested = tuning.search.first_settings()
+    trials = [
+        Trial("search", default, None, 500.0, 4.0, caveats=INVALID),
+        Trial("search", suggested, None, 100.0, 4.0),
+        Trial("search", default, None, 10.0, 4.0),
+    ]
+    assert tuning.best(trials[:2]) == default
+    assert tuning.best(trials) == suggested
 
 
 def test_best_defaults_are_advised_unchanged() -> None:

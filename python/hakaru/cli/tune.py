@@ -214,12 +214,15 @@ def judge(summary: dict[str, Any]) -> int:
     """Return the exit code. Raises LostError or InvalidPoints for a tuning without valid trials for
     its advice.
     """
-    tuning = summary["tuning"]
-    if tuning["ended"] == "failed":
-        error = next((trial["error"] for trial in reversed(tuning["trials"]) if trial["error"]), "")
-        raise LostError(
-            f"several trials in a row failed: {error}", "correct the cause of the last failure, then resume"
-        )
+    from hakaru.tune.tuning import FAILURES_MAX
+
+    trials = summary["tuning"]["trials"]
+    error = next((trial["error"] for trial in reversed(trials) if trial["error"]), "")
+    hint = "correct the cause of the last failure, then resume"
+    if len(trials) >= FAILURES_MAX and all(trial["mb_per_s"] is None for trial in trials[-FAILURES_MAX:]):
+        raise LostError(f"several trials in a row failed: {error}", hint)
+    if error and all(trial["mb_per_s"] is None for trial in trials):
+        raise LostError(f"no trial has a result: {error}", hint)
     if not summary["valid"]:
         hint = "the caveats in the report give the reasons and remedies"
         raise InvalidPoints("the trials on which the advice is based are invalid", hint)
@@ -231,11 +234,11 @@ def setup_of(conditions: Any, search: Search, *, lab: bool) -> Any:
     from hakaru.tune.knobs import space_of
     from hakaru.tune.machine import this_machine
     from hakaru.tune.setup import Setup
-    from hakaru.tune.start import defaults_from, peer_from
+    from hakaru.tune.start import buffer_limit, defaults_from, peer_from
     from hakaru.tune.tuning import Limits, Peer
 
     defaults = defaults_from(search.from_)
-    machine = this_machine(buffer_max=defaults.buffer_max if lab else None)
+    machine = this_machine(buffer_max=buffer_limit(defaults) if lab else None)
     space = space_of(conditions, defaults, machine, lab=lab)
     peer = None
     if search.against is not None:

@@ -115,7 +115,9 @@ class Defaults:
     slow_start_after_idle: bool
     tcp_stack: str
     buffer_max: int | None
-    """Limit of socket buffers in the lab, in bytes; None: the limits of this machine."""
+    """Limit of socket buffers in the lab, in bytes; None: the limits of its stack
+    (`start.buffer_limit`).
+    """
     queue_depth: int = 1
 
 

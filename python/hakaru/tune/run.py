@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ class TuningCourse:
         """Judge the trial, and publish it."""
         assert self._writer is not None, "`begin` comes first"
         run = RunData.read(self._writer.directory)
-        self._setup = with_measured(self._setup, run, outcome.record)
+        self._know(with_measured(self._setup, run, outcome.record))
         trial = trial_of(run, outcome.record, self._setup)
         self._trials.append(trial)
         watch.event(
@@ -163,6 +164,15 @@ class TuningCourse:
             memory_bytes=self._setup.tuning.search.memory(trial.settings),
             error=trial.error,
         )
+
+    def _know(self, setup: Setup) -> None:
+        """Take a setup with the measured round trip. Later trials have the warm-up that follows
+        from it, as after `--resume`, which builds the study from this setup too.
+        """
+        if setup != self._setup:
+            study = load_base(setup).study
+            self.expanded = replace(self.expanded, study=study, measure=study.measure)
+            self._setup = setup
 
     def _turn(self, step: Step) -> Repetition:
         point = self._point(step)

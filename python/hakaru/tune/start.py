@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hakaru.errors import UsageError
+from hakaru.lab.plan.tcp import SWITCHES_2009
 from hakaru.study import Study, load
 from hakaru.study.part import level_text
 from hakaru.suggest import did_you_mean
@@ -59,17 +60,27 @@ def defaults_from(start: str) -> Defaults:
     return TODAY if start == "defaults" else _defaults_of(start, "--from")
 
 
+def buffer_limit(defaults: Defaults) -> int | None:
+    """Return the limit in bytes up to which the kernel sizes socket buffers in a lab with these
+    defaults; None: the limits of this machine.
+    """
+    if defaults.buffer_max is None and defaults.tcp_stack == "2009":
+        return max(int(s.value.split()[-1]) for s in SWITCHES_2009 if s.name in ("tcp_rmem", "tcp_wmem"))
+    return defaults.buffer_max
+
+
 def peer_from(text: str, conditions: Conditions, space: Space, machine: Machine, *, lab: bool) -> dict[str, Value]:
     """Return the knobs as a study sets them, to compare with the best. Raises UsageError as
     `defaults_from` does.
 
     A study may limit the buffers that the kernel sizes. The limit of the lab is no knob, so the
-    peer requests buffers of that size instead. The queue depth, if it is a knob, follows the best
-    (`Tuning.of_peer`).
+    peer requests buffers of that size instead. The stack is no knob either: a peer is measured on
+    that of the tuning. The queue depth, if it is a knob, follows the best (`Tuning.of_peer`).
     """
     defaults = _defaults_of(text, "--against")
-    if defaults.buffer_max is not None:
-        size = defaults.buffer_max // 2  # the kernel doubles the requested size
+    limit = buffer_limit(defaults)
+    if limit is not None:
+        size = limit // 2  # the kernel doubles the requested size
         grown = {n: size for n in BUFFERS if getattr(defaults, n) == AUTO}
         defaults = replace(defaults, **grown)  # type: ignore[arg-type]
     peer = defaults_of(space_of(conditions, defaults, machine, lab=lab))

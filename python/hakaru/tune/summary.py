@@ -7,6 +7,7 @@ trials.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
@@ -17,10 +18,14 @@ from hakaru.tune import advice, kind
 from hakaru.tune.knobs import Settings, changed, defaults_of, settle
 from hakaru.tune.measure import trials_of
 from hakaru.tune.setup import Setup
-from hakaru.tune.tuning import Trial
+from hakaru.tune.tuning import Kept, Phase, Trial, counted_rate
 from hakaru.wording import LANGUAGES, number, say
 
 Json = dict[str, Any]
+LATER: tuple[Phase, ...] = ("contribution", "advice")
+"""Phases that measure the settings that the search found."""
+KEPT: Mapping[Kept, str] = {"slower": "kept", "memory": "kept.memory", "unmeasured": "kept.unmeasured"}
+"""Reason to keep a knob changed → the end of its message."""
 
 
 def analyse(run: RunData) -> tuple[list[Point], list[Finding], Json, bool]:
@@ -33,7 +38,7 @@ def analyse(run: RunData) -> tuple[list[Point], list[Finding], Json, bool]:
     measured_points = {t.point for t in trials}
     analysed = kind.of_run(run).points(run, [raw for raw in run.points if raw["point"] in measured_points])
     tuning = describe(setup, trials, run.run)
-    return analysed, findings(setup, tuning), tuning, _valid(setup, trials)
+    return analysed, findings(tuning, setup.tuning.kept(trials)), tuning, _valid(tuning)
 
 
 def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
@@ -43,6 +48,8 @@ def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
     best = tuning.best(trials)
     advised, measured = tuning.advised(trials)
     by_name = {knob.name: knob for knob in space}
+    # Defaults that are also the best or the advice have the same rate as these.
+    of_default: tuple[str, ...] = LATER if default in (best, advised) else ("search",)
     contributions = []
     for contribution in tuning.contributions(trials):
         assert best is not None, "contributions are measured for a best setting only"
@@ -65,13 +72,11 @@ def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
         "finished": bool(trials) and tuning.next(trials) is None,
         "seconds": sum(t.seconds for t in trials),
         "trials": _trials(setup, trials),
-        "default": _setting(setup, trials, default, ("search",)),
+        "default": _setting(setup, trials, default, of_default),
         "best": None if best is None else _setting(setup, trials, best, ("contribution",)),
         "contributions": contributions,
         "peer": _peer(setup, trials, best),
-        "advised": None
-        if advised is None
-        else _setting(setup, trials, advised, ("contribution", "advice")) | {"confirmed": measured},
+        "advised": None if advised is None else _setting(setup, trials, advised, LATER) | {"confirmed": measured},
         "text": [{"name": b.name, "file": b.file, "text": b.text} for b in text],
     }
 
@@ -79,7 +84,7 @@ def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
 def _trials(setup: Setup, trials: list[Trial]) -> list[Json]:
     described, best = [], 0.0
     for order, t in enumerate(trials, start=1):
-        best = max(best, (t.mb_per_s or 0.0) if t.phase == "search" else 0.0)
+        best = max(best, (counted_rate(t, trials) or 0.0) if t.phase == "search" else 0.0)
         described.append(
             {
                 "trial": order,
@@ -93,6 +98,7 @@ def _trials(setup: Setup, trials: list[Trial]) -> list[Json]:
                 "memory_bytes": setup.tuning.search.memory(t.settings),
                 "seconds": t.seconds,
                 "error": t.error,
+                "valid": t.valid,
                 "caveats": [c["caveat"] for c in t.caveats],
             }
         )
@@ -105,15 +111,16 @@ def _shown(setup: Setup, settings: Settings) -> dict[str, str]:
 
 def _setting(setup: Setup, trials: list[Trial], settings: Settings, phases: tuple[str, ...]) -> Json:
     """Return a setting with its throughput in `phases`, or in all phases if it was not measured in
-    these.
+    these. `valid` is false if all of these trials are invalid; they count only if none is valid.
 
     The search chose a setting by the luckiest of many trials; later measurements have no such bias.
     They are few, and the machine may have disturbed one, so their median represents them, with
     minimum and maximum.
     """
     alike = [t for t in trials if t.settings == settings and t.mb_per_s is not None]
-    later = [t for t in alike if t.phase in phases]
-    rate = _rate([t.mb_per_s for t in (later or alike) if t.mb_per_s is not None])
+    used = [t for t in alike if t.phase in phases] or alike
+    valid = [t for t in used if t.valid]
+    rate = _rate([t.mb_per_s for t in (valid or used) if t.mb_per_s is not None])
     reachable = setup.reachable_mb_per_s
     share = None if reachable is None or rate["median"] is None else 100 * rate["median"] / reachable
     return {
@@ -121,6 +128,7 @@ def _setting(setup: Setup, trials: list[Trial], settings: Settings, phases: tupl
         "mb_per_s": rate,
         "reachable_percent": share,
         "memory_bytes": setup.tuning.search.memory(settings),
+        "valid": bool(valid) or not used,
     }
 
 
@@ -155,16 +163,15 @@ def _names(run: Json) -> advice.Names | None:
     return advice.Names(target=lu["target_name"], portal=lu["portal"])
 
 
-def _valid(setup: Setup, trials: list[Trial]) -> bool:
-    """Return whether at least one trial of the advised setting is valid."""
-    advised, _ = setup.tuning.advised(trials)
-    advised_trials = [t for t in trials if t.settings == advised and t.mb_per_s is not None]
-    later = [t for t in advised_trials if t.phase != "search"] or advised_trials
-    return bool(later) and not all(any(c["severity"] == "invalid" for c in t.caveats) for t in later)
+def _valid(tuning: Json) -> bool:
+    """Return whether the rates of the defaults and of the advised setting rest on valid trials.
+    Defaults whose trial failed have no rate that could mislead.
+    """
+    return all(setting is not None and setting["valid"] for setting in (tuning["advised"], tuning["default"]))
 
 
-def findings(setup: Setup, tuning: Json) -> list[Finding]:
-    """Return the findings of the tuning, in sentences."""
+def findings(tuning: Json, kept: Mapping[Kept, list[str]]) -> list[Finding]:
+    """Return the findings of the tuning, in sentences. `kept`: the result of `Tuning.kept`."""
     findings: list[Finding] = []
 
     def add(kind: str, message: str, values: Json, evidence: Json | None = None) -> None:
@@ -181,10 +188,15 @@ def findings(setup: Setup, tuning: Json) -> list[Finding]:
         "default": default_rate,
         "times": rate["median"] / default_rate if default_rate else None,
     }
+    if best["settings"] == default["settings"]:
+        once, often = "best.default", "best.default.of"
+    elif default_rate:
+        once, often = "best", "best.of"
+    else:
+        once, often = "best.alone", "best.alone.of"
     spread = {name: rate[name] for name in ("least", "most", "n")}
-    add(
-        "tuning_best", "best" if rate["n"] == 1 else "best.of", values | spread, {"settings": best["settings"]} | spread
-    )
+    message = once if rate["n"] == 1 else often
+    add("tuning_best", message, values | spread, {"settings": best["settings"]} | spread)
     if best["reachable_percent"] is not None:
         add("tuning_reach", "reach", {"percent": best["reachable_percent"], "reachable": tuning["reachable_mb_per_s"]})
     if (peer := tuning["peer"]) is not None:
@@ -213,10 +225,8 @@ def findings(setup: Setup, tuning: Json) -> list[Finding]:
     idle = [k for k in best["settings"] if advised and k not in advised["settings"]]
     if idle:
         add("tuning_idle", "idle", {"knobs": idle})
-    idle_alone = {c["knob"] for c in tuning["contributions"] if not c["contributes"]}
-    kept = [k for k in (advised["settings"] if advised else {}) if k in idle_alone]
-    if kept:
-        add("tuning_kept", "kept", {"knobs": kept})
+    for reason, knobs in kept.items():
+        add("tuning_kept", KEPT[reason], {"knobs": knobs})
     if advised and advised["confirmed"] and idle:
         add("tuning_advised", "advised", {"mb": advised["mb_per_s"]["median"]})
     return findings

@@ -46,9 +46,15 @@ def _trials(tuning: dict[str, Any]) -> Table:
     table.add_column(shown("changed"), overflow="fold")
     for trial in (t for t in tuning["trials"] if t["phase"] == "search"):
         changed = "  ".join(f"{name} {value}" for name, value in trial["settings"].items()) or shown("defaults")
-        rate = number(trial["mb_per_s"]) if trial["error"] is None else shown("failed")
+        rate = number(trial["mb_per_s"])
+        if trial["error"] is not None:
+            cell = shown("failed")
+        elif trial["valid"]:
+            cell = rate
+        else:
+            cell = shown(f"{rate} (invalid)")
         memory = format_size(-(-trial["memory_bytes"] >> 10) << 10)
-        table.add_row(str(trial["trial"]), rate, number(trial["best_mb_per_s"]), memory, changed)
+        table.add_row(str(trial["trial"]), cell, number(trial["best_mb_per_s"]), memory, changed)
     return table
 
 

@@ -28,6 +28,12 @@ Phase = Literal["search", "contribution", "peer", "advice"]
 ROUNDS: tuple[Phase, ...] = ("contribution", "peer")
 """Phases whose measurements are made in rounds."""
 Reason = Literal["reached", "patience", "trials", "time", "failed"]
+Kept = Literal["slower", "memory", "unmeasured"]
+"""Why the advice keeps a knob changed that contributes nothing alone. `slower`: a measured setting
+with that knob and others at their defaults was slower than the best. `memory`: its default needs
+more memory, with the goal `memory`. `unmeasured`: no setting with its default was measured often
+enough, or all of these trials failed.
+"""
 PEER = "(peer)"
 """Name of the peer among the names of knobs. No knob has this name."""
 TOLERANCE, TOLERANCE_MAX = 0.03, 0.1
@@ -62,6 +68,13 @@ class Trial:
     repetition: int = 1
     error: str | None = None
     caveats: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+
+    @property
+    def valid(self) -> bool:
+        """Whether no check found that the rate must not be used. A failed trial has no rate, so it
+        is valid.
+        """
+        return all(caveat["severity"] != "invalid" for caveat in self.caveats)
 
 
 @dataclass(frozen=True)
@@ -108,12 +121,15 @@ class Tuning:
 
     def tried(self, trials: Sequence[Trial]) -> list[SearchTrial]:
         """Return the trials of the search."""
-        return [SearchTrial(t.settings, t.mb_per_s) for t in trials if t.phase == "search"]
+        return [SearchTrial(t.settings, counted_rate(t, trials)) for t in trials if t.phase == "search"]
 
     def search_ended(self, trials: Sequence[Trial]) -> Reason | None:
         """Return the reason why the search ended; None if it continues."""
-        tried = self.tried(trials)
-        if failed_in_a_row(trials) >= FAILURES_MAX:
+        # Later trials must not change the answer: a search that continued during the rounds could
+        # find another best, and the rounds would compare with both.
+        searched = [t for t in trials if t.phase == "search"]
+        tried = self.tried(searched)
+        if failed_in_a_row(searched) >= FAILURES_MAX:
             return "failed"
         if len(tried) < len(self.search.first_settings()) and len(tried) < self.limits.trials:
             # The first settings are tried with any budget.
@@ -126,14 +142,16 @@ class Tuning:
             return "trials"
         if self.search.since_better(tried) >= self.limits.patience:
             return "patience"
-        searched_s = sum(t.seconds for t in trials if t.phase == "search")
-        return "time" if searched_s + self._reserve_s(trials) >= self.limits.budget_s else None
+        searched_s = sum(t.seconds for t in searched)
+        return "time" if searched_s + self._reserve_s(searched) >= self.limits.budget_s else None
 
-    def _reserve_s(self, trials: Sequence[Trial]) -> float:
-        """Return the part of the budget reserved for the contributions and the next trial."""
-        tried = self.tried(trials)
+    def _reserve_s(self, searched: Sequence[Trial]) -> float:
+        """Return the part of the budget reserved for the contributions and the next trial, from the
+        trials of the search.
+        """
+        tried = self.tried(searched)
         best = self.search.best(tried)
-        each = sum(t.seconds for t in trials) / len(trials)
+        each = sum(t.seconds for t in searched) / len(searched)
         changed_count = len(changed(self.search.space, tried[best].settings)) if best is not None else 0
         return each * (1 + self.limits.repetitions * (2 + changed_count + (self.peer is not None)))
 
@@ -183,7 +201,7 @@ class Tuning:
         values: dict[str | None, list[float | None]] = {}
         for t in trials:
             if t.phase in ROUNDS:
-                values.setdefault(PEER if t.phase == "peer" else t.knob, []).append(t.mb_per_s or None)
+                values.setdefault(PEER if t.phase == "peer" else t.knob, []).append(counted_rate(t, trials) or None)
         return contributions(values.pop(None, []), {knob: v for knob, v in values.items() if knob is not None})
 
     def best(self, trials: Sequence[Trial]) -> dict[str, Value] | None:
@@ -198,24 +216,55 @@ class Tuning:
         if best is None:
             return None, False
         for candidate in self._candidates(trials, best):
-            values = self._values(trials, "advice", candidate)
-            if candidate == best:
-                return best, bool(self._values(trials, "contribution", best))
-            if len(values) >= self.limits.repetitions and self._as_good(trials, best, values):
+            if candidate != best and self._is_accepted(trials, best, candidate):
                 return candidate, True
         return best, bool(self._values(trials, "contribution", best))
+
+    def kept(self, trials: Sequence[Trial]) -> dict[Kept, list[str]]:
+        """Return reason → the knobs that the advice keeps changed although they contribute nothing
+        alone.
+        """
+        best, (advised, _) = self.best(trials), self.advised(trials)
+        if best is None or advised is None:
+            return {}
+        defaults = defaults_of(self.search.space)
+        slower = [
+            candidate
+            for candidate in self._candidates(trials, best)
+            if self._values(trials, "advice", candidate) and self._is_accepted(trials, best, candidate) is False
+        ]
+        kept: dict[Kept, list[str]] = {}
+        for knob in (c.knob for c in self.contributions(trials) if not c.contributes):
+            if advised[knob] == defaults[knob]:
+                continue
+            reason: Kept = "unmeasured"
+            if not self._may_revert(best, knob):
+                reason = "memory"
+            elif any(candidate[knob] == defaults[knob] for candidate in slower):
+                reason = "slower"
+            kept.setdefault(reason, []).append(knob)
+        return kept
 
     def _advice_step(self, trials: Sequence[Trial], best: Settings) -> Step | None:
         best = settle(self.search.space, best)
         for candidate in self._candidates(trials, best):
             if candidate == best:
                 return None
-            done = [t for t in trials if t.phase == "advice" and t.settings == candidate]
-            if len(done) < self.limits.repetitions:
+            is_accepted = self._is_accepted(trials, best, candidate)
+            if is_accepted is None:
                 return Step("advice", candidate)
-            if self._as_good(trials, best, self._values(trials, "advice", candidate)):
+            if is_accepted:
                 return None
         return None
+
+    def _is_accepted(self, trials: Sequence[Trial], best: Settings, candidate: Settings) -> bool | None:
+        """Return whether a candidate is as good as the best; None until it has all repetitions. A
+        failed repetition is not repeated: the others decide.
+        """
+        done = [t for t in trials if t.phase == "advice" and t.settings == candidate]
+        if len(done) < self.limits.repetitions:
+            return None
+        return self._as_good(trials, best, self._values(trials, "advice", candidate))
 
     def _candidates(self, trials: Sequence[Trial], best: dict[str, Value]) -> list[dict[str, Value]]:
         """Return settings from the simplest to the best itself, with fewer and fewer knobs at their
@@ -241,7 +290,8 @@ class Tuning:
         return self.search.memory(back) <= self.search.memory(best)
 
     def _values(self, trials: Sequence[Trial], phase: Phase, settings: Settings) -> list[float]:
-        return [t.mb_per_s for t in trials if t.phase == phase and t.mb_per_s and t.settings == settings]
+        alike = [t for t in trials if t.phase == phase and t.settings == settings]
+        return [rate for t in alike if (rate := counted_rate(t, alike))]
 
     def _as_good(self, trials: Sequence[Trial], best: Settings, values: Sequence[float]) -> bool:
         reference = self._values(trials, "contribution", best)
@@ -255,6 +305,18 @@ class Tuning:
         """
         widths = [(c.high - c.low) / 200 for c in self._compared(trials) if c.low is not None and c.high is not None]
         return min(TOLERANCE_MAX, max(TOLERANCE, median(widths) if widths else 0.0))
+
+
+def counted_rate(trial: Trial, trials: Sequence[Trial]) -> float | None:
+    """Return the rate of a trial in MB/s; None if it failed, or if it is invalid and `trials` have
+    a valid rate of its setting in its phase.
+    """
+    if trial.valid:
+        return trial.mb_per_s
+    is_replaced = any(
+        t.valid and t.mb_per_s is not None and t.phase == trial.phase and t.settings == trial.settings for t in trials
+    )
+    return None if is_replaced else trial.mb_per_s
 
 
 def failed_in_a_row(trials: Sequence[Trial]) -> int:

@@ -170,15 +170,16 @@ def _trial(trial: Json, limiters: dict[str, str], language: str) -> Row:
     if trial["phase"] == "contribution" and not knob:
         knob = say(language, "tuned.none")
     failed = trial["error"] is not None
-    cells = [
+    invalid = "" if trial["valid"] else say(language, "caveat.severity.invalid")
+    cells: list[Cell | str] = [
         f"{trial['trial']} ({trial['point']})",
         " ".join(part for part in (say(language, f"tuned.phase.{trial['phase']}"), knob) if part),
-        trial["error"] if failed else number(trial["mb_per_s"], language),
+        Cell(trial["error"] if failed else number(trial["mb_per_s"], language), invalid),
         *([("" if failed else limiters.get(trial["point"], ""))] if limiters else []),
         _memory(trial["memory_bytes"]),
         ", ".join(f"{say(language, f'knob.{name}')} {value}" for name, value in trial["settings"].items()),
     ]
-    return Row(cells)
+    return Row(cells, "" if trial["valid"] else "invalid")
 
 
 def _mb(value: float | None, language: str) -> str:

@@ -181,10 +181,7 @@ class _GatheredLoads(Gathered):
         main = self._flows(repetition, use)
         values |= {name: main[name] for name in flows.FLOW_UNITS} if main else {}
         values |= _shares(values["mb_per_s"], self.bounds)
-        # A late emulated network can only slow the load, and no setting exceeds the closed form,
-        # so a rate this close to it is valid.
-        at_bound = values["bound_share_percent"] >= AT_BOUND_PERCENT
-        self.caveats += [c for c in caveats if not (at_bound and c.name == "fabric_saturated")]
+        self.caveats += caveats
         self.add_values(repetition, values, use, latencies)
         self.hops.append(hops.of_repetition(repetition))
         self.tcp_growths.append(tcp_counts.of_nodes(repetition, (self.setup.array, *self.setup.hosts)))
@@ -228,6 +225,17 @@ def measured(
     """Metrics of one repetition (without those of its flows), utilisation, and the caveats of its
     checks.
     """
+    values, use, caveats = _checked(repetition, setup, latencies, nics, spins=spins)
+    # A late emulated network can only slow the load, and no setting exceeds the closed form, so a
+    # rate this close to it is valid.
+    at_bound = _shares(values["mb_per_s"], setup.bounds())["bound_share_percent"] >= AT_BOUND_PERCENT
+    return values, use, [c for c in caveats if not (at_bound and c.name == "fabric_saturated")]
+
+
+def _checked(
+    repetition: Repetition, setup: Setup, latencies: Latencies, nics: list[Nic], *, spins: bool
+) -> tuple[dict[str, float], dict[str, Use], list[Caveat]]:
+    """Return the same as `measured`, with the caveats of all checks."""
     if setup.is_stream:
         values = metrics.of_stream(stream_meter.delivered_bytes_per_s(repetition.counters, repetition.window))
     else:
