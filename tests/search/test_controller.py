@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hakaru.search import (
@@ -111,17 +112,34 @@ def test_limit_of_a_tester_that_sends_nearly_all_is_halved_in() -> None:
     assert min(logged.result.trial.load for logged in outcome.trials) < 400_000.0, "it has to rise again"
 
 
-def test_single_lossy_trial_above_the_limit_of_the_tester_is_no_limit_of_the_device() -> None:
+@pytest.mark.parametrize("exceed_ratio", [0.5, 0.0])
+def test_lossy_warm_up_above_the_limit_of_the_tester_is_no_limit_of_the_device(exceed_ratio: float) -> None:
+    """At an exceed ratio of 0, a single trial that counted would refuse the load."""
     behind, seen = nearly_all_above(600_000.0, 0.995), []
 
     def measure(trial: Trial) -> TrialResult:
         seen.append(trial)
         intended = round(trial.load)
         # The tester sends the first trial, the warm-up, of which cold caches lose frames.
-        return behind(trial) if len(seen) > 1 else TrialResult(trial, offered=intended, lost=99, intended=intended)
+        return behind(trial) if len(seen) > 1 else TrialResult(trial, offered=intended, lost=999, intended=intended)
 
-    [result] = run_simulated(controller(), measure).goals
+    search = Controller(MlrSearch([replace(GOAL, exceed_ratio=exceed_ratio)]), GRID)
+    [result] = run_simulated(search, measure).goals
     assert result.verdict is Verdict.TESTER_LIMIT
+
+
+def test_lossy_first_trial_without_a_warm_up_counts() -> None:
+    """The device is at its limit where the tester could send once."""
+    behind, seen = nearly_all_above(600_000.0, 0.995), []
+
+    def measure(trial: Trial) -> TrialResult:
+        seen.append(trial)
+        intended = round(trial.load)
+        return behind(trial) if len(seen) > 1 else TrialResult(trial, offered=intended, lost=999, intended=intended)
+
+    search = Controller(MlrSearch([replace(GOAL, exceed_ratio=0.0)], warmup_s=0.0), GRID)
+    [result] = run_simulated(search, measure).goals
+    assert result.verdict is not Verdict.TESTER_LIMIT
 
 
 def test_budget_that_ends_in_a_higher_range_keeps_what_was_found_below() -> None:

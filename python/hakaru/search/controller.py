@@ -11,6 +11,7 @@ from statistics import fmean
 
 from hakaru.search.goal import GoalResult, Verdict
 from hakaru.search.grid import Grid
+from hakaru.search.mlr import MlrSearch
 from hakaru.search.procedure import LoadRange, Procedure, Request, Requests
 from hakaru.search.trial import Trial, TrialResult
 
@@ -119,6 +120,12 @@ class Controller:
         searched.
         """
         self._advance(None)
+        # MLRsearch makes this request once: below a load that the tester could not offer, it begins
+        # without a warm-up.
+        has_warmup = isinstance(procedure, MlrSearch) and procedure._warmup_s > 0
+        self._warmup = self._request if has_warmup else None
+        self._warmup_result: TrialResult | None = None
+        """Result of the warm-up, if it was valid. It says nothing about the device."""
 
     def next_trial(self, now_s: float) -> Trial | None:
         """Return the next trial, or None at the end of the search.
@@ -143,6 +150,8 @@ class Controller:
         is_valid = result.sent_ratio >= 1.0 - self._shortfall_max and result.tester_ratio == 1.0
         self._log.append(LoggedTrial(result, is_valid))
         if is_valid:
+            if request is self._warmup:
+                self._warmup_result = result
             self._sent_ratios.clear()
             self._lowered = self._disturbed = 0
             self._offered.add(request.step)
@@ -171,16 +180,18 @@ class Controller:
         return Outcome(goals, self._ended, tuple(self._log))
 
     def _as_seen(self, goal: GoalResult) -> GoalResult:
-        """Return a result that is not limited by the tester if most of the valid trials of higher
-        loads, at least three, missed the goal: the device was at its limit there, so the search is
-        unfinished.
+        """Return a result that is not limited by the tester if valid trials of higher loads refuse
+        them: those that missed the goal took more time than those that met it, and as long as
+        `MISSED_TRIALS` or the goal demands. The device was at its limit there, so the search is
+        unfinished. The warm-up does not count.
         """
         lower, limits = goal.lower, goal.goal
         if goal.verdict is not Verdict.TESTER_LIMIT or lower is None:
             return goal
         missed_s = met_s = 0.0
         for logged in self._log:
-            if logged.is_valid and logged.result.trial.load > lower:
+            counts = logged.is_valid and logged.result is not self._warmup_result
+            if counts and logged.result.trial.load > lower:
                 if logged.result.loss_ratio > limits.loss_ratio:
                     missed_s += logged.result.trial.duration_s
                 else:
