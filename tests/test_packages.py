@@ -40,7 +40,7 @@ ORDER = (
     ("wording", "terminal", "text", "suggest", "lost_packets", "unix_socket"),
     ("kind", "units", "caveats", "login_defaults", "search", "steadiness"),
     ("extras",),
-    ("errors", "left_terminal", "system_calls"),
+    ("errors", "left_terminal", "system_calls", "kernel_threads"),
     ("",),
 )
 """Packages and modules of hakaru, from top to bottom; those of one row do not import each other.

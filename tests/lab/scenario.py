@@ -498,6 +498,21 @@ def _has_thread(interface: str) -> bool:
         return (folder / "class/net" / interface / "threaded").read_text().strip() == "1"
 
 
+def poll_first() -> None:
+    """Give an interface a thread that runs first, and hold it until the end of stdin."""
+    from hakaru.lab.build.napi import switch_polling_on
+    from pyroute2 import IPRoute
+
+    interface = sys.argv[2]
+    with IPRoute() as socket:
+        socket.link("add", ifname=interface, kind="veth", peer={"ifname": "other"})
+        for name in (interface, "other"):
+            socket.link("set", index=socket.link_lookup(ifname=name)[0], state="up")
+    switch_polling_on(interface, own_thread=True, first=True)
+    report(polled=True)
+    sys.stdin.read()
+
+
 def _polled_frames(interface: str) -> int:
     """Frames that a veth interface of this namespace received by polling. The driver counts them as
     if an XDP program had seen them.
@@ -543,6 +558,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
         forward,
         lose_in_ports,
         bridge_in_part,
+        poll_first,
     )
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.kernel_threads import threads_of
 from hakaru.lab import sandbox
 from hakaru.lab.sandbox import explain
 from hakaru.lab.sandbox.entry import read_facts
@@ -48,6 +49,22 @@ def test_ordinary_user_keeps_their_id_and_has_three_capabilities(user: User) -> 
     assert seen["sandbox"]["kind"] == "user"
     assert seen["uid"] == (NOBODY if os.geteuid() == 0 else os.geteuid())
     assert int(seen["effective"], 16) == 1 << 12 | 1 << 13 | 1 << 21
+
+
+def test_thread_of_an_interface_runs_first_and_ends_with_the_sandbox(user: User) -> None:
+    if user.name != "root":
+        pytest.skip("only root may raise the kernel's threads")
+    name = "first"
+    with user.start("poll_first", name, stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline(), process.stderr and process.stderr.read()
+        assert {os.sched_getscheduler(thread) for thread in threads_of(name)} == {os.SCHED_FIFO}
+        process.stdin.close()
+    assert process.returncode == 0
+    deadline = time.monotonic() + 60
+    while threads_of(name) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not threads_of(name)
 
 
 def test_files_written_inside_belong_to_the_user(user: User) -> None:

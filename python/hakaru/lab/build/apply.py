@@ -299,7 +299,7 @@ def _add_neighbour(_: Namespaces, sockets: _Sockets, action: actions.AddNeighbou
 
 def _poll(namespaces: Namespaces, _: _Sockets, action: actions.Poll) -> None:
     with namespaces.inside(action.node):
-        switch_polling_on(action.interface, own_thread=action.own_thread)
+        switch_polling_on(action.interface, own_thread=action.own_thread, first=action.first)
 
 
 def _send_singly(namespaces: Namespaces, _: _Sockets, action: actions.SendSingly) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pyroute2.ethtool.ioctl import EthtoolFeaturesList, IoctlEthtool
 
+from hakaru.kernel_threads import let_run_first
 from hakaru.system_calls import MNT_DETACH, MS_NODEV, MS_NOEXEC, MS_NOSUID, mount, umount2
 
 _GRO = "rx-gro"
@@ -27,9 +28,10 @@ _SEGMENTS = "tx-tcp"
 """Start of the names of the features that segment TCP."""
 
 
-def switch_polling_on(interface: str, *, own_thread: bool) -> None:
+def switch_polling_on(interface: str, *, own_thread: bool, first: bool = False) -> None:
     """Switch NAPI on for a veth interface of this thread's network namespace; `own_thread`: with a
-    kernel thread that polls.
+    kernel thread that polls; `first`: that runs before all programs, as the kernel's own reception
+    does. Without root, the thread remains one among equals.
 
     Raises OSError if the kernel has no threads for it (before Linux 5.13).
     """
@@ -39,6 +41,8 @@ def switch_polling_on(interface: str, *, own_thread: bool) -> None:
         return
     with sysfs() as folder:
         (folder / "class/net" / interface / "threaded").write_text("1")
+    if first:
+        let_run_first(interface)
 
 
 def switch_segmentation_off(interface: str) -> None:

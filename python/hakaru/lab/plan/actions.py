@@ -88,13 +88,15 @@ class SetDown:
 @dataclass(frozen=True)
 class Poll:
     """Makes an interface receive by polling (NAPI), from a queue of 256 frames; with `own_thread`
-    in a kernel thread of its own. Frames of the other end of its cable pass the queue by unless
-    that end has `SendSingly`. Redirected frames always wait in it.
+    in a kernel thread of its own, which runs before all programs if it is `first`. Frames of the
+    other end of its cable pass the queue by unless that end has `SendSingly`. Redirected frames
+    always wait in it.
     """
 
     node: str
     interface: str
     own_thread: bool
+    first: bool = False
 
 
 @dataclass(frozen=True)

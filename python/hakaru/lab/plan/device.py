@@ -270,7 +270,8 @@ def device_structure(device: Device, mtu: int) -> Iterator[Structure]:
         if device.port_rate_bits_per_s is not None:
             yield _limited(device.node, port.name, device.port_rate_bits_per_s / 8, mtu)
         if has_threads or device.forwards == "xdp":
-            yield Poll(device.node, port.name, has_threads)
+            # The threads in front of a guest share the processors with QEMU as equals.
+            yield Poll(device.node, port.name, has_threads, first=device.guest is None)
             yield SendSingly(device.tester, port.name)
         if device.forwards == "xdp":
             # An interface accepts redirected frames only if the other end of its cable polls.

@@ -1,8 +1,8 @@
 """The supervisor of a sandbox: makes the namespaces, runs one command in them, and takes everything
 down with itself.
 
-A separate program that imports only the standard library and the two modules of hakaru that do the
-same (`python -I -S supervisor.py KIND COMMAND…`; `--try KIND` only tries). It starts in
+A separate program that imports only the standard library and the three modules of hakaru that do
+the same (`python -I -S supervisor.py KIND COMMAND…`; `--try KIND` only tries). It starts in
 milliseconds, has one thread, as `unshare` requires, and keeps none of hakaru's memory.
 `sandbox.enter` replaces its process by this program with exec.
 
@@ -11,6 +11,8 @@ milliseconds, has one thread, as `unshare` requires, and keeps none of hakaru's 
       └─ init                PID 1 of the sandbox; reaps children; gets SIGKILL when the supervisor
                              dies, for whatever reason
            └─ hakaru         the real command, and below it the engines
+      └─ threads             only as root: gives precedence to kernel threads, which do not exist in
+                             the sandbox (`hakaru.kernel_threads`); dies with the supervisor
 
 Nothing stays behind. When the supervisor dies, the kernel kills init (PR_SET_PDEATHSIG). When init
 dies or ends, the kernel kills every process of its PID namespace. With the last process the network
@@ -42,7 +44,7 @@ if __name__ == "__main__":
     # no standard module.
     sys.path.append(os.path.abspath(f"{__file__}/../../../.."))  # noqa: PTH100
 
-from hakaru import left_terminal, system_calls
+from hakaru import kernel_threads, left_terminal, system_calls
 from hakaru.system_calls import (
     CAP_NET_ADMIN,
     CAP_NET_RAW,
@@ -170,13 +172,34 @@ def _exit_code(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
+def _serve_threads() -> tuple[int, int]:
+    """Start the process that raises kernel threads, outside the namespaces to be made. Returns the
+    descriptors of its requests and answers.
+    """
+    requests, ask = os.pipe()
+    answer, answers = os.pipe()
+    if os.fork() == 0:
+        system_calls.set_parent_death_signal(signal.SIGKILL)
+        os.close(ask)
+        os.close(answer)
+        kernel_threads.serve(requests, answers)
+        os._exit(0)
+    os.close(requests)
+    os.close(answers)
+    return ask, answer
+
+
 def _complain(message: str, hint: str) -> None:
     sys.stderr.write(f"error: {message}\nhint: {hint}\n")
     sys.stderr.flush()
 
 
-def _exec(kind: str, command: list[str]) -> NoReturn:
+def _exec(kind: str, channel: tuple[int, ...], command: list[str]) -> NoReturn:
     try:
+        if channel:
+            os.environ[kernel_threads.CHANNEL] = " ".join(str(descriptor) for descriptor in channel)
+            for descriptor in channel:
+                os.set_inheritable(descriptor, True)
         if kind == "user":
             keep_capabilities()
         os.environ[MARKER] = f"{kind} {os.readlink('/proc/self/ns/net')}"  # noqa: PTH115
@@ -190,7 +213,7 @@ def _exec(kind: str, command: list[str]) -> NoReturn:
     os._exit(EXIT_ENVIRONMENT)
 
 
-def _run_init(kind: str, lifeline: int, command: list[str]) -> NoReturn:
+def _run_init(kind: str, lifeline: int, channel: tuple[int, ...], command: list[str]) -> NoReturn:
     die_with_parent(lifeline)
     try:
         mount_private_proc()
@@ -199,7 +222,7 @@ def _run_init(kind: str, lifeline: int, command: list[str]) -> NoReturn:
         os._exit(EXIT_ENVIRONMENT)
     child = os.fork()
     if child == 0:
-        _exec(kind, command)
+        _exec(kind, channel, command)
     # Leave the supervisor's process group to the command, which a signal from the terminal must
     # reach once.
     os.setpgid(0, 0)
@@ -278,6 +301,7 @@ def main(arguments: list[str]) -> int:
     # A disposition of "ignore" is inherited (nohup, shells' `&`) and would hide the end of
     # children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    channel = _serve_threads() if kind == "root" else ()
     try:
         make_namespaces(kind)
     except StepError as error:
@@ -288,8 +312,9 @@ def main(arguments: list[str]) -> int:
     init = os.fork()
     if init == 0:
         os.close(write_end)
-        _run_init(kind, lifeline, command)
-    os.close(lifeline)
+        _run_init(kind, lifeline, channel, command)
+    for descriptor in (lifeline, *channel):
+        os.close(descriptor)
     return _supervise(init, terminal)
 
 
