@@ -127,6 +127,7 @@ POSITIONS = {
     "core": ("0", "2"),
     "processors": ("2", "4+6"),
     "pinning": ("4+6", "5+7"),
+    "both-to-one-5-7": ("5+7", "5+7"),
     "both-to-one": ("4+6", "4+6"),
 }
 """Beginning of the name of a row of the study → the two positions of virtual processors."""
@@ -146,11 +147,11 @@ def test_published_ratios_of_positions_and_directions_are_those_of_the_published
         if isinstance(row, RatioReference) and word is not None:
             nic = row.id.removeprefix(f"{word}-")
             driver, queues = nic.replace("sr-iov", "sriov"), QUEUES_OF.get(nic, "1")
-            (of, to), direction = POSITIONS[word], "bi" if word == "both-to-one" else "uni"
+            (of, to), direction = POSITIONS[word], "bi" if word.startswith("both-to-one") else "uni"
             ratio = rates[driver, queues, of, direction] / rates[driver, queues, to, "uni"]
             assert row.published == pytest.approx(ratio, abs=0.0005), row.id
             checked += 1
-    assert checked == 20
+    assert checked == 24
 
 
 @pytest.mark.parametrize(
