@@ -198,7 +198,8 @@ def forwarding_row(point: dict[str, Any], bits_per_s: int) -> Row:
         return Row("forwarding rate", case, found["n"], f"{known:,.0f} /s", "none found", "", goal, False)
     error = found["mean"] / known - 1
     within = abs(error) <= FORWARDING_SHARE
-    measured = f"{found['mean']:,.0f} /s"
+    bounds = {each["caveat"] for each in point["caveats"]} & {"tester_limited", "search_unfinished"}
+    measured = f"{found['mean']:,.0f} /s" + (f", a lower bound ({', '.join(sorted(bounds))})" if bounds else "")
     return Row("forwarding rate", case, found["n"], f"{known:,.0f} /s", measured, f"{error:+.2%}", goal, within)
 
 

@@ -70,7 +70,9 @@ these rows show the machine.
 ## Forwarding rate
 A search for the highest rate of a bridge and of a router whose ports have a rate (`port_rate`). The
 reference is that rate, divided by the length of a frame with preamble and gap. The goal is the width
-of the search. n is the number of searches, and the value their mean.
+of the search. n is the number of searches, and the value their mean. It is a lower bound if a search
+ended at the limit of the tester (`tester_limited`) or of its time (`search_unfinished`): the machine
+was then too busy, and the row shows the machine.
 
 ## Models in virtual time
 Tests of the load, the drive model, the fabric and the phases of commands (`world`) compare them with
