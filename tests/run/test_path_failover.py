@@ -67,6 +67,7 @@ def test_each_repetition_begins_with_all_paths(hakaru: Hakaru, tmp_path: Path, b
         assert initiator["values"]["errors"] == 0
 
 
+@pytest.mark.alone
 def test_access_states_of_a_group_change_under_load(hakaru: Hakaru, tmp_path: Path) -> None:
     """Portals 0 and 1 form the preferred group. Through all its states, no request fails."""
     events = [
