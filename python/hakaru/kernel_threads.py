@@ -14,7 +14,9 @@ import os
 from pathlib import Path
 
 CHANNEL = "HAKARU_KERNEL_THREADS"
-"""Environment variable of a command in a sandbox: the descriptors of requests and answers."""
+"""Environment variable of a command in a sandbox: the descriptors of requests and answers, and the
+inode of the former, because a process that did not inherit them may have others of these numbers.
+"""
 COMM_MAX = 15
 """Characters of the name of a thread."""
 
@@ -26,7 +28,10 @@ def threads_of(interface: str) -> set[int]:
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (process / "comm").read_text().startswith(f"napi/{interface}-"[:COMM_MAX]):
+            # `PID (NAME) STATE PARENT …`: threads of the kernel are children of 2. Any program may
+            # call itself like one.
+            name, _, rest = (process / "stat").read_text().partition("(")[2].rpartition(")")
+            if name.startswith(f"napi/{interface}-"[:COMM_MAX]) and rest.split()[1] == "2":
                 found.add(int(process.name))
     return found
 
@@ -40,11 +45,11 @@ def let_run_first(interface: str) -> None:
     if channel is None:
         _raise(interface)
         return
-    requests, answers = (int(word) for word in channel.split())
-    # A process that did not inherit the descriptors changes nothing.
+    requests, answers, inode = (int(word) for word in channel.split())
     with contextlib.suppress(OSError):
-        os.write(requests, f"{interface}\n".encode())
-        os.read(answers, 1)
+        if os.fstat(requests).st_ino == inode:
+            os.write(requests, f"{interface}\n".encode())
+            os.read(answers, 1)
 
 
 def _raise(interface: str) -> None:

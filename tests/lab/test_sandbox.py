@@ -58,7 +58,10 @@ def test_thread_of_an_interface_runs_first_and_ends_with_the_sandbox(user: User)
     with user.start("poll_first", name, stdin=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdin is not None
         assert process.stdout.readline(), process.stderr and process.stderr.read()
-        assert {os.sched_getscheduler(thread) for thread in threads_of(name)} == {os.SCHED_FIFO}
+        policies = {os.sched_getscheduler(thread) for thread in threads_of(name)}
+        if not policies:
+            pytest.skip("this PID namespace shows no threads of the kernel")
+        assert policies == {os.SCHED_FIFO}
         process.stdin.close()
     assert process.returncode == 0
     deadline = time.monotonic() + 60

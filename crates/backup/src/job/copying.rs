@@ -150,7 +150,13 @@ impl Job {
             if let Some(pace) = &mut self.pace
                 && !pace.take(now, length.into())
             {
-                return self.legs.touch(Leg(0));
+                // The shell asks for the leg's deadline once. It issues again whenever it has served
+                // a leg, so touching each time would never end.
+                let due = pace.due();
+                if self.armed_pace.replace(due) != Some(due) {
+                    self.legs.touch(Leg(0));
+                }
+                return;
             }
             idle = 0;
             self.next_stream = (stream + 1) % streams;

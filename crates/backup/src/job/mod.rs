@@ -132,6 +132,8 @@ pub struct Job {
     /// Stream that may issue the next read. It rotates so that the rate limit favours no stream.
     next_stream: usize,
     pace: Option<Pace>,
+    /// Deadline of the rate limit for which the first leg was touched last.
+    armed_pace: Option<Time>,
     begun: Time,
     copied: Option<Time>,
     counters: Counters,
@@ -157,6 +159,7 @@ impl Job {
             tape: config.tape.clone().map(TapeCopy::new),
             next_stream: 0,
             pace: config.rate_limit_bytes_per_s.map(Pace::new),
+            armed_pace: None,
             begun: Time::ZERO,
             copied: None,
             counters: Counters::default(),

@@ -402,7 +402,16 @@ impl Scene {
 
     /// Sends all pending data and starts all pending accesses.
     fn settle(&mut self) {
-        while self.job.poll_transmit().is_some() {}
+        // A shell issues for each leg that it serves.
+        let mut served = 0;
+        while self.job.poll_transmit().is_some() {
+            self.job.issue(self.now);
+            served += 1;
+            assert!(
+                served < 10_000,
+                "serving a leg gives another one work for ever"
+            );
+        }
         self.events
             .extend(std::iter::from_fn(|| self.job.poll_event()));
         for leg in self.job.legs() {

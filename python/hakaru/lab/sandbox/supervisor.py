@@ -196,8 +196,10 @@ def _complain(message: str, hint: str) -> None:
 
 def _exec(kind: str, channel: tuple[int, ...], command: list[str]) -> NoReturn:
     try:
+        os.environ.pop(kernel_threads.CHANNEL, None)
         if channel:
-            os.environ[kernel_threads.CHANNEL] = " ".join(str(descriptor) for descriptor in channel)
+            words = (*channel, os.fstat(channel[0]).st_ino)
+            os.environ[kernel_threads.CHANNEL] = " ".join(str(word) for word in words)
             for descriptor in channel:
                 os.set_inheritable(descriptor, True)
         if kind == "user":
