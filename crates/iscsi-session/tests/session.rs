@@ -7,31 +7,11 @@ use std::time::Duration;
 use hakaru_contract::LoginKeys;
 use hakaru_iscsi_session::{Event, Session, SessionError, TaskError};
 use hakaru_wire::iscsi::{
-    AsyncEvent, AsyncMessage, DataOut, Itt, LogoutRequest, LogoutResponse, LogoutResult, Lun,
-    NopIn, NopOut, Opcode, R2t, Reject, RejectReason, Residual, ScsiResponse, ScsiResponseCode,
-    Stage, TextResponse, Ttt,
+    DataOut, Itt, Lun, NopIn, NopOut, Opcode, R2t, Reject, RejectReason, Residual, ScsiResponse,
+    ScsiResponseCode, Stage, TextResponse, Ttt,
 };
 use hakaru_wire::scsi::{Sense, Status};
-use peer::{Peer, TIMEOUT, config};
-
-const MANY: &[(&str, &str)] = &[
-    ("MaxRecvDataSegmentLength", "8192"),
-    ("InitialR2T", "No"),
-    ("ImmediateData", "Yes"),
-];
-
-fn logged_in() -> Peer {
-    let mut peer = Peer::logged_in(LoginKeys::default(), MANY);
-    assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
-    peer
-}
-
-fn lost(peer: &mut Peer) -> SessionError {
-    match peer.session.poll_event() {
-        Some(Event::Lost(error)) => error,
-        other => panic!("the session is lost, not {other:?}"),
-    }
-}
+use peer::{Peer, TIMEOUT, config, logged_in, lost};
 
 #[test]
 fn read_ends_with_the_status_of_its_last_data_in() {
@@ -430,84 +410,6 @@ fn command_without_answer_loses_the_session_on_the_nanosecond() {
         }
     }
     assert_eq!(peer.time, submitted + TIMEOUT);
-}
-
-#[test]
-fn logout_is_answered_and_ends_the_session() {
-    let mut peer = logged_in();
-    peer.session.log_out(peer.time);
-    let request = LogoutRequest::parse(&peer.take().bhs).unwrap();
-    let numbers = peer.next_numbers();
-    let response = LogoutResponse {
-        result: LogoutResult::Success,
-        itt: request.itt,
-        numbers,
-        time2wait: 0,
-        time2retain: 0,
-    };
-    peer.send(|out| response.emit(out), &[]);
-    assert_eq!(peer.session.poll_event(), Some(Event::LoggedOut));
-    assert!(peer.session.is_ended());
-}
-
-#[test]
-fn closed_connection_is_an_error_before_the_logout_but_not_after_it() {
-    let mut peer = logged_in();
-    peer.session.log_out(peer.time);
-    peer.session.handle_closed("(closed by the target)");
-    assert_eq!(peer.session.poll_event(), Some(Event::LoggedOut));
-    let mut peer = logged_in();
-    peer.session.handle_closed("(closed by the target)");
-    assert_eq!(
-        lost(&mut peer).to_string(),
-        "connection lost (closed by the target)"
-    );
-}
-
-#[test]
-fn nothing_that_the_target_does_during_the_logout_is_an_error() {
-    let mut silent = logged_in();
-    silent.session.log_out(silent.time);
-    silent.pass(TIMEOUT);
-    assert_eq!(silent.session.poll_event(), Some(Event::LoggedOut));
-    let mut leaving = logged_in();
-    leaving.session.log_out(leaving.time);
-    let numbers = leaving.next_numbers();
-    let message = AsyncMessage {
-        event: AsyncEvent::ConnectionDropped,
-        vendor_code: 0,
-        lun: Lun(0),
-        numbers,
-        parameters: [0; 3],
-        data_segment_length: 0,
-    };
-    leaving.send(|out| message.emit(out), &[]);
-    assert_eq!(leaving.session.poll_event(), Some(Event::LoggedOut));
-}
-
-#[test]
-fn asynchronous_messages_that_end_the_session_lose_it_and_others_do_not() {
-    for (event, ends) in [
-        (AsyncEvent::ScsiEvent, false),
-        (AsyncEvent::LogoutRequested, true),
-        (AsyncEvent::ConnectionDropped, true),
-        (AsyncEvent::SessionDropped, true),
-        (AsyncEvent::NegotiationRequested, false),
-        (AsyncEvent::Vendor, false),
-    ] {
-        let mut peer = logged_in();
-        let numbers = peer.next_numbers();
-        let message = AsyncMessage {
-            event,
-            vendor_code: 0,
-            lun: Lun(0),
-            numbers,
-            parameters: [0; 3],
-            data_segment_length: 0,
-        };
-        peer.send(|out| message.emit(out), &[]);
-        assert_eq!(peer.session.is_ended(), ends, "{event:?}");
-    }
 }
 
 #[test]

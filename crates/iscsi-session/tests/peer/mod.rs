@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_iscsi_session::{Purpose, Session, SessionConfig, SessionTimers, Task, TaskData};
+use hakaru_iscsi_session::{
+    Event, Purpose, Session, SessionConfig, SessionError, SessionTimers, Task, TaskData,
+};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::{Frame, Framer};
 use hakaru_wire::iscsi::text::parse_pairs;
@@ -334,5 +336,26 @@ impl Peer {
 
     pub fn is_opcode(pdu: &Pdu, opcode: Opcode) -> bool {
         pdu.bhs.opcode() == Some(opcode)
+    }
+}
+
+const MANY: &[(&str, &str)] = &[
+    ("MaxRecvDataSegmentLength", "8192"),
+    ("InitialR2T", "No"),
+    ("ImmediateData", "Yes"),
+];
+
+/// A session that has logged in with these answers.
+pub fn logged_in() -> Peer {
+    let mut peer = Peer::logged_in(LoginKeys::default(), MANY);
+    assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
+    peer
+}
+
+/// The error with which a session was lost.
+pub fn lost(peer: &mut Peer) -> SessionError {
+    match peer.session.poll_event() {
+        Some(Event::Lost(error)) => error,
+        other => panic!("the session is lost, not {other:?}"),
     }
 }
