@@ -200,6 +200,8 @@ CAVEATS: dict[str, Kind] = {
     "cpu_not_sampled": Kind("note", most("trials")),
     # {trials} trials that the tester could not send or count were left out
     "trials_invalid": Kind("note", most("trials")),
+    # processors stopped for up to {ms} ms; {percent} % of the time of the trials was not judged
+    "processors_stopped": Kind("note", most("percent")),
     # {frames} frames were dropped on {link}
     "frames_lost": Kind("warning", most("frames")),
     # the published table was made on other equipment

@@ -44,6 +44,9 @@ pub struct TrialOutcome {
     pub streams: Vec<StreamOutcome>,
     /// Counts of each port, in the order of the configuration.
     pub ports: Vec<PortOutcome>,
+    /// Stops of this machine's processors while frames were due. `None` without permission for
+    /// real-time threads, which find them.
+    pub stops: Option<ProcessorStops>,
     /// `latency_ns` and `lateness_ns` of each stream; empty ones are omitted.
     pub histograms: Vec<NamedHistogram>,
 }
@@ -78,6 +81,20 @@ pub enum TesterFaultKind {
     TransmitInterface,
     /// More frames of a stream arrived than were sent, so its counts are wrong.
     Surplus,
+}
+
+/// Stops of processors: times in which one ran no program, because a hypervisor stopped it, or because
+/// the kernel handled interrupts or kept real-time threads from running. Stops of less than 0.5 ms do
+/// not count, nor those of a processor that had more than 50 per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessorStops {
+    /// Number of stops of all processors.
+    pub count: u64,
+    /// The longest stop, nanoseconds, up to 1 ms too long.
+    pub longest_ns: u64,
+    /// Time of the trial that is not judged, nanoseconds: every stop, and as much time after it.
+    pub excluded_ns: u64,
 }
 
 /// Counts of one stream in one trial.
@@ -119,6 +136,13 @@ pub struct StreamOutcome {
     pub last_received_ns: Option<u64>,
     /// Greatest delay of a frame behind its due instant when it was sent, nanoseconds.
     pub lateness_ns_max: u64,
+    /// Frames due in the times that are not judged (`ProcessorStops`), which the counts above
+    /// include. 0 for a stream as fast as possible.
+    pub excluded: u64,
+    /// Those of them that were not sent.
+    pub excluded_unsent: u64,
+    /// Those of them that were sent and lost.
+    pub excluded_lost: u64,
 }
 
 /// Counts of one port in one trial.

@@ -31,6 +31,7 @@
 //! | `sizes`, `pace` | order of sizes; due instants |
 //! | `plan`, `trial` | checked configuration; checked order |
 //! | `sender`, `receiver`, `seen` | both ends; the numbers that have arrived |
+//! | `excluded` | times that are not judged, because processors stopped |
 //! | `outcome` | outcome of a trial, from the counts of both ends |
 //!
 //! **Not supported**: IPv6, IPv4 options, VLAN tags, TCP, patterns other than the built-in one.
@@ -38,6 +39,7 @@
 #![warn(missing_docs)]
 
 mod checksum;
+mod excluded;
 mod frame;
 mod outcome;
 mod pace;
@@ -49,12 +51,13 @@ mod sender;
 mod sizes;
 mod trial;
 
+pub use excluded::Excluded;
 pub use frame::{Addresses, Arrival, FCS_BYTES, Frames, MARK_AT, Mac, Tag, parse};
 pub use outcome::{PortFigures, outcome};
 pub use pace::Pace;
 pub use pattern::FRAME_BYTES_MAX;
 pub use plan::{Plan, StreamPlan};
-pub use receiver::{Received, ReceivedByPort, Receiver, Totals};
-pub use sender::{Due, Sender, Sent, Step};
+pub use receiver::{ExcludedFrames, Received, ReceivedByPort, Receiver, Totals};
+pub use sender::{Due, Sender, Sent, Step, UNSENT_RANGES_MAX};
 pub use sizes::SizeOrder;
 pub use trial::{Rate, Trial};

@@ -1,7 +1,7 @@
 //! The outcome of a trial, assembled from the counts of both ends.
 use hakaru_contract::NamedHistogram;
 use hakaru_contract::trial::{
-    PortOutcome, StreamOutcome, TesterFault, TesterFaultKind, TrialOutcome,
+    PortOutcome, ProcessorStops, StreamOutcome, TesterFault, TesterFaultKind, TrialOutcome,
 };
 use hakaru_stats::Histogram;
 use hakaru_units::Time;
@@ -22,7 +22,8 @@ pub struct PortFigures {
     pub hands_over: bool,
 }
 
-/// Assembles the outcome from the counts of all ports. Streams are named `names`.
+/// Assembles the outcome from the counts of all ports, and what is known about stops of processors.
+/// Streams are named `names`.
 #[must_use]
 pub fn outcome(
     trial: &Trial,
@@ -31,6 +32,7 @@ pub fn outcome(
     sent: &[Sent],
     received: &[Received],
     ports: &[PortFigures],
+    stops: Option<ProcessorStops>,
 ) -> TrialOutcome {
     let mut outcome = TrialOutcome {
         id: trial.id(),
@@ -39,6 +41,7 @@ pub fn outcome(
         tester_faults: Vec::new(),
         streams: Vec::new(),
         ports: ports.iter().map(|port| port.outcome.clone()).collect(),
+        stops,
         histograms: Vec::new(),
     };
     for (index, name) in names.iter().enumerate() {
@@ -65,6 +68,7 @@ pub fn outcome(
             instants(sent.first_and_last),
             instants(received.first_and_last),
         );
+        let excluded_unsent = received.excluded.among(&sent.unsent_numbers);
         outcome.streams.push(StreamOutcome {
             name: (*name).to_owned(),
             intended: match trial.rate(index) {
@@ -85,6 +89,9 @@ pub fn outcome(
             first_received_ns: received_at.map(|(first, _)| first),
             last_received_ns: received_at.map(|(_, last)| last),
             lateness_ns_max: sent.lateness_ns_max,
+            excluded: received.excluded.due(),
+            excluded_unsent,
+            excluded_lost: received.excluded.missing.saturating_sub(excluded_unsent),
         });
     }
     for port in ports {
@@ -177,6 +184,7 @@ mod tests {
     use hakaru_contract::TrialOrder;
 
     use super::*;
+    use crate::receiver::ExcludedFrames;
 
     fn order() -> TrialOrder {
         TrialOrder {
@@ -225,6 +233,7 @@ mod tests {
             &[sent],
             &[received],
             &ports,
+            None,
         );
         let [a, b, c] = outcome.streams.as_slice() else {
             panic!("three streams");
@@ -272,7 +281,7 @@ mod tests {
             );
             let times = (Time(5), Time(6));
             let trial = Trial::unchecked(&order());
-            super::outcome(&trial, &["a"], times, &[sent], &[received], &[])
+            super::outcome(&trial, &["a"], times, &[sent], &[received], &[], None)
         };
         for received in [0, 989, 990] {
             let outcome = outcome_of(received);
@@ -293,5 +302,28 @@ mod tests {
                 "991 frames arrived, but 990 were sent"
             )
         );
+    }
+
+    #[test]
+    fn frames_due_in_excluded_times_are_counted_apart() {
+        let sent = Sent {
+            frames: 993,
+            unsent: 7,
+            unsent_numbers: vec![90..95, 200..202],
+            ..Sent::default()
+        };
+        let received = Received {
+            frames: 980,
+            excluded: ExcludedFrames {
+                numbers: vec![80..94, 201..210],
+                missing: 11,
+            },
+            ..Received::default()
+        };
+        let (trial, times) = (Trial::unchecked(&order()), (Time(5), Time(6)));
+        let outcome = super::outcome(&trial, &["a"], times, &[sent], &[received], &[], None);
+        let stream = &outcome.streams[0];
+        assert_eq!((stream.lost, stream.unsent, stream.excluded), (13, 7, 23));
+        assert_eq!((stream.excluded_unsent, stream.excluded_lost), (5, 6));
     }
 }

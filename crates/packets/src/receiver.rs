@@ -1,11 +1,15 @@
 //! The receiving side of a port: what arrived.
+use std::ops::Range;
+
 use hakaru_stats::Histogram;
 use hakaru_units::Time;
 
+use crate::excluded::Excluded;
 use crate::frame::{Arrival, Tag, parse};
+use crate::pace::Pace;
 use crate::plan::Plan;
 use crate::seen::Seen;
-use crate::trial::Trial;
+use crate::trial::{Rate, Trial};
 
 /// Counts the frames that arrive at one port.
 #[derive(Debug)]
@@ -24,6 +28,7 @@ pub struct Receiver {
 #[derive(Debug)]
 struct Receiving {
     flows: u16,
+    pace: Option<Pace>,
     seen: Seen,
     /// For each flow one more than the highest number received, or 0.
     next_expected: Vec<u32>,
@@ -49,6 +54,40 @@ pub struct Received {
     pub first_and_last: Option<(Time, Time)>,
     /// Times from sending to reception.
     pub latency: Histogram,
+    /// Frames due in the times that are not judged.
+    pub excluded: ExcludedFrames,
+}
+
+/// Frames of a stream that are due in the times that are not judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExcludedFrames {
+    /// Their numbers, in their order.
+    pub numbers: Vec<Range<u64>>,
+    /// How many of them did not arrive.
+    pub missing: u64,
+}
+
+impl ExcludedFrames {
+    /// Returns their number.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.numbers.iter().map(|n| n.end - n.start).sum()
+    }
+
+    /// Returns how many of `others`, in their order, are among them.
+    pub(crate) fn among(&self, others: &[Range<u64>]) -> u64 {
+        let mut count = 0;
+        for own in &self.numbers {
+            let first = others.partition_point(|other| other.end <= own.start);
+            for other in others[first..]
+                .iter()
+                .take_while(|other| other.start < own.end)
+            {
+                count += other.end.min(own.end) - other.start.max(own.start);
+            }
+        }
+        count
+    }
 }
 
 /// Cumulative counts of a port.
@@ -87,6 +126,7 @@ impl Receiver {
         let streams = plan.streams().iter().enumerate().map(|(index, stream)| {
             (stream.to == port).then(|| Receiving {
                 flows: stream.flows,
+                pace: None,
                 seen: Seen::default(),
                 next_expected: Vec::new(),
                 received: Received {
@@ -115,6 +155,10 @@ impl Receiver {
         for receiving in self.streams.iter_mut().flatten() {
             let stream = receiving.received.stream;
             receiving.seen = Seen::new(trial.frames_max(stream));
+            receiving.pace = match trial.rate(stream) {
+                Rate::Paced(pace) => Some(pace),
+                Rate::Unlimited | Rate::Silent => None,
+            };
             receiving.next_expected = vec![0; receiving.flows.into()];
             receiving.received = Received {
                 stream,
@@ -155,10 +199,11 @@ impl Receiver {
     }
 
     /// Ends the trial and returns its counts. Frames of this trial that arrive from now on are
-    /// late.
-    pub fn finish(&mut self) -> ReceivedByPort {
+    /// late. `excluded`: the times that are not judged.
+    pub fn finish(&mut self, excluded: &Excluded) -> ReceivedByPort {
         self.trial = None;
         let streams = self.streams.iter_mut().flatten().map(|receiving| {
+            receiving.exclude(excluded);
             receiving.seen = Seen::default();
             let stream = receiving.received.stream;
             let empty = Received {
@@ -178,6 +223,17 @@ impl Receiver {
 }
 
 impl Receiving {
+    fn exclude(&mut self, excluded: &Excluded) {
+        let Some(pace) = self.pace else {
+            return;
+        };
+        let numbers: Vec<_> = excluded.numbers(pace).collect();
+        self.received.excluded = ExcludedFrames {
+            missing: numbers.iter().map(|range| self.seen.missing(range)).sum(),
+            numbers,
+        };
+    }
+
     fn count(&mut self, tag: Tag, at: Time, bytes: u16, totals: &mut Totals) {
         match self.seen.insert(tag.number) {
             // No frame of this trial has that number, so the tag is damaged in a way that the

@@ -1,5 +1,7 @@
 //! The numbers of frames that have arrived: one bit per frame of a trial.
 
+use std::ops::Range;
+
 /// A set of numbers below a limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
@@ -28,6 +30,15 @@ impl Seen {
         *word |= bit;
         Some(is_new)
     }
+
+    /// Returns how many numbers of a range are not in the set.
+    pub(crate) fn missing(&self, numbers: &Range<u64>) -> u64 {
+        let is_missing = |number: &u64| {
+            let word = self.words.get(*number as usize / 64);
+            word.is_none_or(|word| word & (1 << (number % 64)) == 0)
+        };
+        numbers.clone().filter(is_missing).count() as u64
+    }
 }
 
 #[cfg(test)]
@@ -41,6 +52,8 @@ mod tests {
             assert_eq!(seen.insert(number), Some(true));
             assert_eq!(seen.insert(number), Some(false));
         }
+        assert_eq!(seen.missing(&(0..65)), 62);
+        assert_eq!(seen.missing(&(63..66)), 1);
         assert_eq!(seen.insert(65), None);
         assert_eq!(seen.insert(u32::MAX), None);
         assert_eq!(Seen::default().insert(0), None);

@@ -1,9 +1,15 @@
 //! The sending side of a port: which frame is next and when, and what was sent.
+use std::ops::Range;
+
 use hakaru_stats::Histogram;
 use hakaru_units::Time;
 
 use crate::pace::Pace;
 use crate::trial::{Rate, Trial};
+
+/// Maximum number of ranges in `Sent::unsent_numbers`. A trial with more of them has left out so much
+/// that it is invalid.
+pub const UNSENT_RANGES_MAX: usize = 65_536;
 
 /// The streams that one port sends in one trial.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ pub struct Sent {
     pub frames: u64,
     /// Frames that were due and not sent.
     pub unsent: u64,
+    /// Their numbers, in their order. After [`UNSENT_RANGES_MAX`] ranges, later ones are left out.
+    pub unsent_numbers: Vec<Range<u64>>,
     /// Size of the frames handed over, with FCS, bytes.
     pub bytes: u64,
     /// Instants of the first and the last frame handed over.
@@ -160,7 +168,8 @@ impl Sender {
     /// Records that a frame will never be handed over.
     pub fn abandoned(&mut self, due: &Due) {
         if due.at.is_some() {
-            self.streams[due.slot].sent.unsent += 1;
+            let number = u64::from(due.number);
+            self.streams[due.slot].sent.leave_out(number..number + 1);
         }
     }
 
@@ -170,11 +179,29 @@ impl Sender {
     pub fn finish(self) -> Vec<Sent> {
         let finished = self.streams.into_iter().map(|mut stream| {
             if stream.pace.is_some() {
-                stream.sent.unsent += stream.total - stream.next;
+                stream.sent.leave_out(stream.next..stream.total);
             }
+            // Frames that were taken before others were skipped may be abandoned after them.
+            let numbers = &mut stream.sent.unsent_numbers;
+            numbers.sort_unstable_by_key(|range| range.start);
             stream.sent
         });
         finished.collect()
+    }
+}
+
+impl Sent {
+    fn leave_out(&mut self, numbers: Range<u64>) {
+        if numbers.is_empty() {
+            return;
+        }
+        self.unsent += numbers.end - numbers.start;
+        let ranges = self.unsent_numbers.len();
+        match self.unsent_numbers.last_mut() {
+            Some(last) if last.end == numbers.start => last.end = numbers.end,
+            _ if ranges < UNSENT_RANGES_MAX => self.unsent_numbers.push(numbers),
+            _ => {}
+        }
     }
 }
 
@@ -186,8 +213,9 @@ impl Sending {
         }
         if let Some(pace) = self.pace {
             let passed = pace.due_before(oldest.ns_since(self.start)).min(self.total);
-            self.sent.unsent += passed.saturating_sub(self.next);
-            self.advance(passed.max(self.next));
+            let passed = passed.max(self.next);
+            self.sent.leave_out(self.next..passed);
+            self.advance(passed);
         }
     }
 

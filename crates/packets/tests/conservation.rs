@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 
 use hakaru_contract::packets::{FrameSize, PacketPort, PacketStream, PacketsConfig};
 use hakaru_contract::{ReceiveMethod, TransmitMethod, TrialOrder};
-use hakaru_packets::{Frames, Mac, Plan, Received, Receiver, Sender, Sent, Step, outcome};
+use hakaru_packets::{
+    Excluded, Frames, Mac, Plan, Received, Receiver, Sender, Sent, Step, outcome,
+};
 use hakaru_units::Time;
 use proptest::prelude::*;
 
@@ -85,7 +87,11 @@ fn send(frames: &Frames, sender: &mut Sender, limit: usize) -> Vec<(Time, Vec<u8
 
 proptest! {
     #[test]
-    fn every_frame_is_counted_once_for_what_happened_to_it(fates in fates(), flows in 1_u16..5) {
+    fn every_frame_is_counted_once_for_what_happened_to_it(
+        fates in fates(),
+        flows in 1_u16..5,
+        stop in (0..400_u64, 1..50_u64),
+    ) {
         let plan = plan(flows);
         let order = TrialOrder {
             id: 1,
@@ -152,10 +158,15 @@ proptest! {
         }
 
         let sent: Vec<Sent> = sender.finish();
-        let by_port = receiver.finish();
+        // A stop in milliseconds, which excludes as much time after it.
+        let (from, length) = stop;
+        let at = |ms: u64| Time(START.as_ns() + ms * MS);
+        let stops = [at(from)..at(from + length)];
+        let excluded = Excluded::new(&stops, START, trial.duration_ns());
+        let by_port = receiver.finish(&excluded);
         prop_assert_eq!((by_port.foreign, by_port.late), (0, 0));
         let received: Vec<Received> = by_port.streams;
-        let outcome = outcome(&trial, &["a"], (START, START), &sent, &received, &[]);
+        let outcome = outcome(&trial, &["a"], (START, START), &sent, &received, &[], None);
         let stream = &outcome.streams[0];
         let count = fates.len() as u64;
         prop_assert_eq!(stream.intended, Some(count));
@@ -166,6 +177,11 @@ proptest! {
         prop_assert_eq!(stream.corrupted, damaged);
         prop_assert_eq!(stream.reordered, reordered);
         prop_assert_eq!(received[0].latency.count(), stream.received);
+        let within = |number: &usize| (from..from + 2 * length).contains(&(*number as u64));
+        let is_lost = |number: &usize| matches!(fates[*number], Fate::Lost | Fate::Damaged(_));
+        let numbers = (0..fates.len()).filter(within);
+        prop_assert_eq!(stream.excluded, numbers.clone().count() as u64);
+        prop_assert_eq!(stream.excluded_lost, numbers.filter(is_lost).count() as u64);
         prop_assert!(outcome.tester_faults.is_empty());
     }
 
@@ -211,7 +227,7 @@ fn frames_of_earlier_trials_and_of_other_ports_are_told_apart() {
         receiver.handle_frame(*at, frame);
         elsewhere.handle_frame(*at, frame);
     }
-    assert_eq!(receiver.finish().streams[0].frames, 7);
+    assert_eq!(receiver.finish(&Excluded::default()).streams[0].frames, 7);
     // Two arrive between the trials, one after the start of the second.
     for (at, frame) in &first.1[7..9] {
         receiver.handle_frame(*at, frame);
@@ -220,7 +236,7 @@ fn frames_of_earlier_trials_and_of_other_ports_are_told_apart() {
     for (at, frame) in first.1[9..].iter().chain(&second.1) {
         receiver.handle_frame(*at, frame);
     }
-    let counts = receiver.finish();
+    let counts = receiver.finish(&Excluded::default());
     assert_eq!((counts.streams[0].frames, counts.late), (10, 3));
     assert_eq!(receiver.totals().late, 3);
     assert_eq!(elsewhere.totals().foreign, 7);

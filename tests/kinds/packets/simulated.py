@@ -47,6 +47,8 @@ class Bench:
     """Frames that the counters of the device have in each trial."""
     is_late: Callable[[contract.Trial], bool] = lambda trial: False
     """Whether a frame of a trial is sent too late."""
+    stopped_ms: int = 0
+    """Time of each trial in which processors stop and frames in the forward direction are lost."""
     surplus: int = 0
     """Frames of each trial in the forward direction that arrive beyond those sent."""
     generator_percent: float = 0.0
@@ -85,6 +87,7 @@ class Bench:
                 self._port(name, self._counted(dropped) if name == "left" else 0, through, trial.duration_ns)
                 for name in PORTS
             ],
+            stops=self._stops(),
             histograms=[_latencies(s.name, s.received) for s in streams if s.received],
         )
 
@@ -96,7 +99,8 @@ class Bench:
             intended = None if rate is None else int(rate * seconds)
             possible = int(self.tester * seconds)
             sent = possible if intended is None else min(intended, possible)
-            received = int(sent * share) if name in (FORWARD, BACKWARD) else sent
+            stopped = min(sent, int((rate or 0.0) * self.stopped_ms / 1e3)) if name == FORWARD else 0
+            received = int((sent - stopped) * share) if name in (FORWARD, BACKWARD) else sent
             yield packets.StreamOutcome(
                 name=name,
                 intended=intended,
@@ -114,7 +118,14 @@ class Bench:
                 first_received_ns=None,
                 last_received_ns=None,
                 lateness_ns_max=0,
+                excluded=stopped,
+                excluded_unsent=0,
+                excluded_lost=stopped,
             )
+
+    def _stops(self) -> packets.ProcessorStops | None:
+        ns = self.stopped_ms * 1_000_000
+        return packets.ProcessorStops(count=1, longest_ns=ns, excluded_ns=ns) if ns else None
 
     def _port(self, name: str, dropped: int, through: float, duration_ns: int) -> packets.PortOutcome:
         return packets.PortOutcome(

@@ -353,6 +353,14 @@ def test_point_with_more_frames_received_than_sent_is_invalid(tmp_path: Path) ->
     assert not point["valid"] and caveat["values"]["frames"] == 3 * caveat["values"]["trials"]
 
 
+def test_time_that_is_not_judged_is_stated_and_its_losses_have_no_place(tmp_path: Path) -> None:
+    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0, stopped_ms=20))]))["points"]
+    (values,) = [c["values"] for c in point["caveats"] if c["caveat"] == "processors_stopped"]
+    assert values["ms"] == 20.0 and 1.0 < values["percent"] < 5.0
+    assert point["metrics"]["lost_percent/input"]["mean"] is None
+    assert "trials_invalid" not in {c["caveat"] for c in point["caveats"]}
+
+
 def test_loads_without_a_latency_are_counted(tmp_path: Path) -> None:
     def is_late(trial: contract.Trial) -> bool:
         return trial.duration_ns == LATENCY_NS

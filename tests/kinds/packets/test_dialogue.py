@@ -75,10 +75,32 @@ def test_trial_with_a_late_frame_is_invalid_if_it_lost_frames(lost: int, is_vali
     bench = Bench(10_000_000.0)
     trial = SearchTrial(50_000.0, 1.0)
     result = bench.answer(Order(NODE, contract.Trial(id=1, duration_ns=10**9, rates=[50_000.0, 0.0, 0.0, 0.0])))
-    late = packets.TesterFault(kind="late", entity="stream/forward", message="a frame was sent 9 ms late")
+    fault = packets.TesterFault(kind="late", entity="stream/forward", message="a frame was sent 9 ms late")
     forward = result.streams[0].model_copy(update={"received": 50_000 - lost, "lost": lost})
-    result = result.model_copy(update={"tester_faults": [late], "streams": [forward, *result.streams[1:]]})
+    result = result.model_copy(update={"tester_faults": [fault], "streams": [forward, *result.streams[1:]]})
     assert (search_result(trial, result).tester_ratio == 1.0) == is_valid
+
+
+def test_frames_due_while_processors_stopped_are_not_judged() -> None:
+    bench = Bench(10_000_000.0)
+    trial = SearchTrial(50_000.0, 1.0)
+    result = bench.answer(Order(NODE, contract.Trial(id=1, duration_ns=10**9, rates=[50_000.0, 0.0, 0.0, 0.0])))
+    counts = {"sent": 49_000, "unsent": 1_000, "received": 48_300, "lost": 700}
+    excluded = {"excluded": 2_000, "excluded_unsent": 900, "excluded_lost": 650}
+    forward = result.streams[0].model_copy(update=counts | excluded)
+    found = search_result(trial, result.model_copy(update={"streams": [forward, *result.streams[1:]]}))
+    assert (found.intended, found.offered, found.lost) == (48_000, 47_900, 50)
+
+
+@pytest.mark.parametrize("stopped_ms", [5, 100])
+def test_losses_while_processors_stop_do_not_change_the_result(stopped_ms: int) -> None:
+    undisturbed = run(Bench(80_000.0), load()).describe()
+    found = run(Bench(80_000.0, stopped_ms=stopped_ms), load()).describe()
+    [goal], [expected] = found["goals"], undisturbed["goals"]
+    assert goal["verdict"] == expected["verdict"] == "bracketed"
+    assert goal["throughput"] == pytest.approx(expected["throughput"], rel=0.005)
+    searched = [t for t in found["log"] if t["purpose"] == "search"]
+    assert all(sum(s["lost"] for s in t["streams"]) > 0 for t in searched)
 
 
 def test_first_goal_is_the_one_whose_rate_latencies_are_measured_at() -> None:

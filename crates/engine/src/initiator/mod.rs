@@ -164,7 +164,7 @@ impl<'r> Engine<'r> {
             json!(self.sessions.vms() + self.files.count()),
         );
         if config.real_time {
-            let found = process::request_real_time();
+            let found = process::request_real_time(1);
             facts.insert("real_time".to_owned(), json!(found));
         }
         control.accept_measure_orders();

@@ -3,7 +3,8 @@
 //! One thread per sending port follows the schedule of a trial (`transmit.rs`), one per receiving
 //! port reads the ring (`receive.rs`). The main thread speaks the contract. It carries out one trial
 //! after the other (`trials.rs`): all receivers begin, all senders send, the frames under way
-//! arrive, all receivers finish. Threads report through one channel, which wakes the main thread.
+//! arrive, all receivers finish. Meanwhile one thread per processor finds its stops (`stops.rs`).
+//! Threads report through one channel, which wakes the main thread.
 //! The core (`hakaru_packets`) decides what is sent when, and counts.
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver};
@@ -22,10 +23,12 @@ mod figures;
 mod ports;
 mod receive;
 mod report;
+mod stops;
 mod transmit;
 mod trials;
 
 use report::{Report, Reporter};
+use stops::StopWatch;
 use trials::Trials;
 
 const REPORTS: Token = Token(0);
@@ -45,6 +48,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let plan = Plan::new(config).map_err(|error| Failure::usage(&error, &error.hint))?;
     let mut samples = Schedule::new(config.sample_interval_ms)?;
+    // Before this process leaves processors to the device, which are watched, too.
+    let stop_watch = StopWatch::new();
     // Before the threads of the ports exist, which inherit it.
     avoid_processors(&config.avoid_processors).or_environment(
         "leave processors to the device",
@@ -61,7 +66,7 @@ pub fn run(
     let mark = MARK | u32::from(u16::from_ne_bytes(drawn));
     let ports = ports::open(config, &plan, mark, &reporter)?;
     let found: Vec<_> = ports.iter().map(ports::Port::describe).collect();
-    let mut trials = Trials::new(config, plan, ports);
+    let mut trials = Trials::new(config, plan, ports, stop_watch);
     control.accept_trials();
     control.ready(BTreeMap::from([("ports".to_owned(), json!(found))]));
     let mut waiter = Waiter::sleeping(8);

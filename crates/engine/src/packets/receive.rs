@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hakaru_packets::{Receiver, Trial};
+use hakaru_packets::{Excluded, Receiver, Trial};
 use hakaru_runtime::clock;
 use hakaru_runtime::packet::Clocks;
 use hakaru_runtime::packet::capture::CaptureRing;
@@ -37,8 +37,12 @@ pub(super) struct ReceiveCounters {
 pub(super) enum ReceiveOrder {
     /// Begin a trial.
     Begin(Trial),
-    /// End the trial as soon as no frame of it has arrived for this time.
-    Finish(Duration),
+    /// End the trial as soon as no frame of it has arrived for a time.
+    Finish {
+        quiet: Duration,
+        /// Times of the trial that are not judged.
+        excluded: Excluded,
+    },
 }
 
 /// Handle of the thread.
@@ -118,11 +122,11 @@ struct Reading {
 }
 
 /// Condition for the end of a trial.
-#[derive(Clone, Copy)]
 struct Ending {
     quiet: Duration,
     /// Instant of the order.
     since: Time,
+    excluded: Excluded,
 }
 
 /// Figures at the start of a trial.
@@ -141,15 +145,18 @@ impl Reading {
                 .wait(LOOK_EVERY)
                 .or_environment("receive frames", HINT)?;
             self.take()?;
-            if ending.is_some_and(|ending| self.is_over(ending)) {
-                ending = None;
-                self.finish()?;
+            if let Some(over) = ending.take_if(|ending| self.is_over(ending)) {
+                self.finish(&over.excluded)?;
             }
             match orders.try_recv() {
                 Ok(ReceiveOrder::Begin(trial)) => self.begin(&trial)?,
-                Ok(ReceiveOrder::Finish(quiet)) => {
+                Ok(ReceiveOrder::Finish { quiet, excluded }) => {
                     let since = clock::now();
-                    ending = Some(Ending { quiet, since });
+                    ending = Some(Ending {
+                        quiet,
+                        since,
+                        excluded,
+                    });
                 }
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => return Ok(()),
@@ -158,7 +165,7 @@ impl Reading {
     }
 
     /// Returns whether no frame has arrived for long enough.
-    fn is_over(&self, ending: Ending) -> bool {
+    fn is_over(&self, ending: &Ending) -> bool {
         let quiet_at = self.last_arrival.max(ending.since) + ending.quiet;
         // The kernel hands over blocks that are not full only after some time.
         let at = quiet_at.min(ending.since + SETTLE_MAX.max(ending.quiet));
@@ -211,11 +218,11 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), Failure> {
+    fn finish(&mut self, excluded: &Excluded) -> Result<(), Failure> {
         self.take()?;
         let progress = Progress::Received {
             port: self.port,
-            counts: self.receiver.finish(),
+            counts: self.receiver.finish(excluded),
             ring_dropped: self.ring_dropped - self.before.ring_dropped,
             cpu_ns: thread_cpu_ns() - self.before.cpu_ns,
         };

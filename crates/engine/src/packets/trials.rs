@@ -2,8 +2,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use hakaru_contract::trial::ProcessorStops;
 use hakaru_contract::{PacketsConfig, PortOutcome, TrialOrder};
-use hakaru_packets::{Plan, PortFigures, Received, Sender, Sent, Trial, outcome};
+use hakaru_packets::{Excluded, Plan, PortFigures, Received, Sender, Sent, Trial, outcome};
 use hakaru_runtime::clock;
 use hakaru_units::Time;
 
@@ -11,6 +12,7 @@ use super::figures::{Drops, drops_by_interface, visit_port};
 use super::ports::Port;
 use super::receive::ReceiveOrder;
 use super::report::Progress;
+use super::stops::StopWatch;
 use super::transmit::TransmitOrder;
 use crate::control::{Control, Counters};
 use crate::failure::Failure;
@@ -23,6 +25,8 @@ pub(super) struct Trials {
     names: Vec<String>,
     plan: Plan,
     ports: Vec<Port>,
+    /// `None` if stops of processors cannot be found.
+    stop_watch: Option<StopWatch>,
     /// Drops when the engine was ready, by interface.
     drops_before: BTreeMap<String, Drops>,
     queued: VecDeque<TrialOrder>,
@@ -45,6 +49,7 @@ struct Running {
     received: Vec<Received>,
     figures: Vec<PortFigures>,
     drops_before: BTreeMap<String, Drops>,
+    stops: Option<ProcessorStops>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +63,17 @@ enum Stage {
 }
 
 impl Trials {
-    pub(super) fn new(config: &PacketsConfig, plan: Plan, ports: Vec<Port>) -> Trials {
+    pub(super) fn new(
+        config: &PacketsConfig,
+        plan: Plan,
+        ports: Vec<Port>,
+        stop_watch: Option<StopWatch>,
+    ) -> Trials {
         Trials {
             names: config.streams.iter().map(|s| s.name.clone()).collect(),
             plan,
             ports,
+            stop_watch,
             drops_before: drops_by_interface(),
             queued: VecDeque::new(),
             current: None,
@@ -135,6 +146,7 @@ impl Trials {
             received: Vec::new(),
             figures,
             drops_before: BTreeMap::new(),
+            stops: None,
         });
     }
 
@@ -198,6 +210,9 @@ impl Trials {
             });
             running.awaited += 1;
         }
+        if let Some(stop_watch) = &self.stop_watch {
+            stop_watch.begin();
+        }
     }
 
     fn settle(&mut self) {
@@ -205,9 +220,16 @@ impl Trials {
             return;
         };
         running.stage = Stage::Settle;
+        let stops = self.stop_watch.as_ref().map(StopWatch::finish);
+        let found = stops.as_deref().unwrap_or_default();
+        let excluded = Excluded::new(found, running.begin, running.trial.duration_ns());
+        running.stops = stops.as_ref().map(|stops| excluded.describe(stops));
         let quiet = Duration::from_nanos(running.trial.settle_ns());
         for reception in self.ports.iter().filter_map(|port| port.reception.as_ref()) {
-            reception.order(ReceiveOrder::Finish(quiet));
+            reception.order(ReceiveOrder::Finish {
+                quiet,
+                excluded: excluded.clone(),
+            });
             running.awaited += 1;
         }
     }
@@ -235,6 +257,7 @@ impl Trials {
             &running.sent,
             &running.received,
             &running.figures,
+            running.stops,
         ));
     }
 

@@ -31,13 +31,16 @@ pub fn die_with_parent() {
 }
 
 /// Requests real-time priority for the calling thread: it runs as soon as it is ready, before all
-/// ordinary threads. Threads that it starts are ordinary. Returns whether the system permits it.
+/// ordinary threads and those of a lower `priority` (1 to 99). Threads that it starts are ordinary.
+/// Returns whether the system permits it.
 #[must_use]
-pub fn request_real_time() -> bool {
-    let lowest = libc::sched_param { sched_priority: 1 };
+pub fn request_real_time(priority: u8) -> bool {
+    let parameter = libc::sched_param {
+        sched_priority: priority.into(),
+    };
     let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the call reads the parameter, which outlives it.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const lowest) == 0 }
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) == 0 }
 }
 
 /// Moves the process into the network namespace at `path` (`/proc/PID/ns/net` or a bind mount of
@@ -265,17 +268,36 @@ pub fn thread_cpu_ns() -> u64 {
 /// # Errors
 /// This process may not use that CPU, or the CPU does not exist.
 pub fn on_cpu<T>(cpu: u32, work: impl FnOnce() -> T) -> io::Result<T> {
+    let allowed = sched_getaffinity(None)?;
+    run_on(cpu)?;
+    let done = work();
+    sched_setaffinity(None, &allowed)?;
+    Ok(done)
+}
+
+/// Returns the CPUs that the calling thread may use.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn allowed_processors() -> io::Result<Vec<u32>> {
+    let allowed = sched_getaffinity(None)?;
+    let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    // A CPU's number is below 1024.
+    Ok(cpus.map(|cpu| cpu as u32).collect())
+}
+
+/// Moves the calling thread to one CPU, for good.
+///
+/// # Errors
+/// This process may not use that CPU, or the CPU does not exist.
+pub fn run_on(cpu: u32) -> io::Result<()> {
     let cpu = cpu as usize;
     if cpu >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let allowed = sched_getaffinity(None)?;
     let mut only = CpuSet::new();
     only.set(cpu);
-    sched_setaffinity(None, &only)?;
-    let done = work();
-    sched_setaffinity(None, &allowed)?;
-    Ok(done)
+    Ok(sched_setaffinity(None, &only)?)
 }
 
 /// Moves the calling thread, and the threads that it spawns later, away from `processors`. Does

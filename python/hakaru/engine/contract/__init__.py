@@ -165,6 +165,7 @@ from hakaru.engine.contract.packets import (
     PacketsConfig,
     PacketStream,
     PortOutcome,
+    ProcessorStops,
     StreamOutcome,
     TesterFault,
 )
@@ -269,6 +270,7 @@ __all__ = [
     "PoolConfig",
     "PortGroupConfig",
     "PortOutcome",
+    "ProcessorStops",
     "PresetModel",
     "ProbeClient",
     "ProbeServer",

@@ -12,7 +12,7 @@ from hakaru.engine.contract.fabric import FabricEngineConfig
 from hakaru.engine.contract.files import FilesBuild, FilesLoad, FilesRemove, FilesVerify
 from hakaru.engine.contract.initiator import InitiatorConfig
 from hakaru.engine.contract.manage import ManageAction
-from hakaru.engine.contract.packets import PacketsConfig, PortOutcome, StreamOutcome, TesterFault
+from hakaru.engine.contract.packets import PacketsConfig, PortOutcome, ProcessorStops, StreamOutcome, TesterFault
 from hakaru.engine.contract.part import Message
 from hakaru.engine.contract.probe import ProbeClient, ProbeServer, ProbeStream
 from hakaru.engine.contract.watch import WatchConfig
@@ -167,6 +167,7 @@ class TrialOutcome(Message):
     tester_faults: list[TesterFault]
     streams: list[StreamOutcome]
     ports: list[PortOutcome]
+    stops: ProcessorStops | None = None
     histograms: list[NamedHistogram]
 
 

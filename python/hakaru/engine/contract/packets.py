@@ -61,8 +61,18 @@ class TesterFault(Message):
     message: str
 
 
+class ProcessorStops(Message):
+    """Stops of processors of the tester's machine; `excluded_ns` of the trial are not judged."""
+
+    count: int
+    longest_ns: int
+    excluded_ns: int
+
+
 class StreamOutcome(Message):
-    """Counts of one stream in one trial: `sent == received + lost`."""
+    """Counts of one stream in one trial: `sent == received + lost`. They include `excluded` frames,
+    which were due in times that are not judged.
+    """
 
     name: str
     intended: int | None = None
@@ -80,6 +90,9 @@ class StreamOutcome(Message):
     first_received_ns: int | None = None
     last_received_ns: int | None = None
     lateness_ns_max: int
+    excluded: int
+    excluded_unsent: int
+    excluded_lost: int
 
 
 class PortOutcome(Message):

@@ -234,6 +234,7 @@ class PacketsDialogue(Dialogue):
                 "settled_ns": result.end_ns,
                 "streams": [s.model_dump() for s in result.streams if s.sent or s.received or s.corrupted],
                 "ports": [p.model_dump() for p in result.ports],
+                "stops": result.stops and result.stops.model_dump(),
                 "faults": [fault.model_dump() for fault in result.tester_faults],
                 "device_losses": {place: lost for place, lost in self._losses.items() if lost},
                 **more,
@@ -281,7 +282,8 @@ def late_limit_ns(rates: Sequence[float | None], ways: int = 1) -> int:
 
 
 def search_result(trial: SearchTrial, result: contract.TrialOutcome) -> TrialResult:
-    """The counts of a trial, all directions together.
+    """The counts of a trial, all directions together, without the frames that were due in times
+    that are not judged, because processors stopped.
 
     - `unsent`: the search judges the number of frames that were not sent.
     - `late`: an interface refused frames, and those behind them left in a burst. If frames were
@@ -290,9 +292,9 @@ def search_result(trial: SearchTrial, result: contract.TrialOutcome) -> TrialRes
     - Other faults: the tester dropped frames itself. They are no loss of the device, and the trial
       is invalid.
     """
-    sent = sum(stream.sent for stream in result.streams)
-    lost = sum(stream.lost for stream in result.streams)
-    intended = sum(stream.intended or 0 for stream in result.streams)
+    sent = sum(stream.sent - (stream.excluded - stream.excluded_unsent) for stream in result.streams)
+    lost = sum(stream.lost - stream.excluded_lost for stream in result.streams)
+    intended = sum((stream.intended or 0) - stream.excluded for stream in result.streams)
     own = sum(port.ring_dropped + port.rx_dropped for port in result.ports)
     kinds = {fault.kind for fault in result.tester_faults}
     has_fault = bool(kinds - {"unsent", "late"}) or ("late" in kinds and lost > 0)

@@ -214,16 +214,18 @@ def _rates(goals: list[dict[str, Any]], load: PacketsLoad) -> dict[str, float]:
 def _counts(own: list[Trial]) -> dict[str, float]:
     searched = [trial for trial in own if trial.purpose == "search"]
     # Trials in which the receiver lost frames are not valid, but they show where frames are lost.
-    lost = sum(trial.lost for trial in searched)
-    places = {place: sum(trial.lost_at[place] for trial in searched) for place in trials.PLACES}
-    places["unlocated"] = sum(trial.unlocated for trial in searched)
+    # Losses while processors stopped do not, and counters do not separate them.
+    located = [trial for trial in searched if trial.judged_lost == trial.lost]
+    lost = sum(trial.lost for trial in located)
+    places = {place: sum(trial.lost_at[place] for trial in located) for place in trials.PLACES}
+    places["unlocated"] = sum(trial.unlocated for trial in located)
     return {
         "trials": float(len(searched)),
         "search_s": sum(trial.seconds for trial in searched),
         **{names.lost_at(place): 100.0 * count / lost if lost else math.nan for place, count in places.items()},
         "reordered_frames": float(sum(trial.reordered for trial in searched)),
         "duplicated_frames": float(sum(trial.duplicated for trial in searched)),
-        "corrupted_frames": float(places["damaged"]),
+        "corrupted_frames": float(sum(trial.lost_at["damaged"] for trial in searched)),
     }
 
 
@@ -236,8 +238,8 @@ def _cpu_near(own: list[Trial], rate: float) -> dict[str, float]:
 
 
 def _latencies(repetition: Repetition, load: PacketsLoad) -> dict[str, float]:
-    """The percentiles of the delays. Frames that were lost have none, so a percentile exists only
-    if fewer frames were lost than lie above it.
+    """The percentiles of the delays of all frames. Those that were lost have none and lie above
+    every percentile, so it exists only if they are few enough.
     """
     values = {}
     losses = _losses_at(repetition)
@@ -247,9 +249,10 @@ def _latencies(repetition: Repetition, load: PacketsLoad) -> dict[str, float]:
         ]
         merged = merge(str(row["hdr"]) for row in rows)
         for name, percentile in names.PERCENTILES.items():
-            exists = rows and losses.get(share, 0.0) <= 1.0 - percentile / 100.0
+            received = 1.0 - losses.get(share, 0.0)
+            exists = rows and percentile / 100.0 <= received
             values[names.latency(share, name)] = (
-                merged.get_value_at_percentile(percentile) / 1e3 if exists else math.nan
+                merged.get_value_at_percentile(min(100.0, percentile / received)) / 1e3 if exists else math.nan
             )
     return values
 
@@ -275,6 +278,13 @@ def _checks(own: list[Trial]) -> list[Caveat]:
     lost, unlocated = sum(t.lost for t in searched), sum(abs(t.unlocated) for t in searched)
     if unlocated > UNLOCATED_SHARE * lost:
         caveats.append(Caveat("losses_unlocated", {"frames": unlocated, "lost": lost}))
+    excluded = sum(trial.excluded_s for trial in searched)
+    if excluded:
+        values = {
+            "percent": round(100 * excluded / sum(trial.seconds for trial in searched), 2),
+            "ms": round(1e3 * max(trial.longest_stop_s for trial in searched), 1),
+        }
+        caveats.append(Caveat("processors_stopped", values))
     invalid = sum(not trial.is_valid for trial in searched)
     if invalid:
         caveats.append(Caveat("trials_invalid", {"trials": invalid}))

@@ -43,7 +43,7 @@ class Processors:
         trial = self.trial
         values: dict[str, Any] = {
             "rate": trial.frames_per_s,
-            "loss": 100 * trial.lost / trial.sent if trial.sent else 0.0,
+            "loss": 100 * trial.judged_lost / trial.judged_sent if trial.judged_sent else 0.0,
         }
         values |= {"cpu": self.cpu, "busiest": tenths(self.cpu_percent, language)}
         values |= {"machine": tenths(self.machine_percent, language)}

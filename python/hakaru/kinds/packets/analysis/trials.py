@@ -55,6 +55,13 @@ class Trial:
     duplicated: int
     """Further copies of received frames."""
     is_valid: bool
+    judged_sent: int
+    """Sent frames without those that were due in times that are not judged."""
+    judged_lost: int
+    """Those of them that were lost."""
+    excluded_s: float
+    """Time that is not judged, because processors of the tester's machine stopped."""
+    longest_stop_s: float
     cpu_percent: Mapping[str, float]
     """Processor → use while the trial ran, from samples within it; empty if it has too few."""
     samples: int
@@ -119,12 +126,15 @@ def of_log(log: Sequence[Mapping[str, Any]], counters: Counters) -> list[Trial]:
 
 def _trial(entry: Mapping[str, Any], late: int, in_switch: int, counters: Counters) -> Trial:
     def total(part: str, *counts: str) -> int:
-        return sum(int(item[name] or 0) for item in entry[part] for name in counts)
+        # Runs of earlier versions have no stops of processors.
+        return sum(int(item.get(name) or 0) for item in entry[part] for name in counts)
 
     def by_counters(place: str) -> int:
         losses = entry.get("device_losses", {})
         return sum(int(lost) for name, lost in losses.items() if name.startswith(f"{place}/"))
 
+    stops = entry.get("stops") or {"excluded_ns": 0, "longest_ns": 0}
+    excluded = {name: total("streams", name) for name in ("excluded", "excluded_unsent", "excluded_lost")}
     window = (int(entry["start_ns"]), int(entry["end_ns"]))
     # A frame that the tester's end of a cable refuses may be counted at both ends.
     refused_twice = min(by_counters("output"), total("ports", "rx_dropped"))
@@ -148,6 +158,10 @@ def _trial(entry: Mapping[str, Any], late: int, in_switch: int, counters: Counte
         reordered=total("streams", "reordered"),
         duplicated=total("streams", "duplicated"),
         is_valid=bool(entry.get("is_valid", not entry["faults"])),
+        judged_sent=total("streams", "sent") - excluded["excluded"] + excluded["excluded_unsent"],
+        judged_lost=total("streams", "lost") - excluded["excluded_lost"],
+        excluded_s=stops["excluded_ns"] / 1e9,
+        longest_stop_s=stops["longest_ns"] / 1e9,
         cpu_percent=cpu_percent,
         samples=samples,
         surplus=sum(max(0, int(stream["received"]) - int(stream["sent"])) for stream in entry["streams"]),
