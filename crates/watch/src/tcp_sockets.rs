@@ -11,6 +11,7 @@
 //! retransmitted. If the socket was read before the event, the place already belonged to it at the
 //! event. Events that cannot be attributed are counted and not recorded.
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::net::SocketAddr;
 
 use crate::series::Series;
@@ -160,10 +161,11 @@ impl TcpSockets {
     pub fn handle_gone(&mut self, cookie: u64) {
         if let Some(watched) = self.watched.remove(&cookie) {
             self.order.retain(|known| *known != cookie);
+            // A new socket may have the place or the addresses already.
             match watched.place {
-                Some(place) => self.places.remove(&place),
-                None => self.placeless.remove(&ends(&watched.id)),
-            };
+                Some(place) => remove_if_of(&mut self.places, &place, cookie),
+                None => remove_if_of(&mut self.placeless, &ends(&watched.id), cookie),
+            }
             self.unattributed += watched.waiting.len() as u64;
         }
         if self.foreign.len() >= FOREIGN_MAX {
@@ -249,7 +251,7 @@ impl TcpSockets {
             }
             let watched = watched?;
             if watched.place.is_none() && event.place.is_some() {
-                self.placeless.remove(&ends(&watched.id));
+                remove_if_of(&mut self.placeless, &ends(&watched.id), cookie);
             }
             watched.place = event.place;
             return Some(cookie);
@@ -257,6 +259,13 @@ impl TcpSockets {
         let cookie = *self.places.get(&event.place?)?;
         let watched = self.watched.get(&cookie)?;
         (ends(&watched.id) == (event.local, event.peer)).then_some(cookie)
+    }
+}
+
+/// Removes an entry if it belongs to the socket with that cookie.
+fn remove_if_of<K: Eq + Hash>(cookies: &mut HashMap<K, u64>, key: &K, cookie: u64) {
+    if cookies.get(key) == Some(&cookie) {
+        cookies.remove(key);
     }
 }
 
@@ -393,6 +402,48 @@ mod tests {
         recorded(&mut series);
         sockets.handle_event(&other, &mut series);
         assert_eq!(recorded(&mut series), 0);
+    }
+
+    #[test]
+    fn ended_socket_leaves_its_place_to_its_successor() {
+        let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
+        sockets.handle_socket((1, 0), &socket(7), &mut series);
+        sockets.handle_event(&event(Some(7), 0x1000, PROBE), &mut series);
+        // The next connection with these addresses has the same place, before the end of the first
+        // one is noticed.
+        sockets.handle_socket((1, 0), &socket(8), &mut series);
+        sockets.handle_event(&event(Some(8), 0x1000, PROBE), &mut series);
+        sockets.handle_gone(7);
+        recorded(&mut series);
+        sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
+        assert_eq!((recorded(&mut series), sockets.unattributed()), (1, 0));
+    }
+
+    #[test]
+    fn ended_socket_leaves_events_that_wait_to_its_successor() {
+        let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
+        sockets.handle_socket((1, 0), &socket(7), &mut series);
+        sockets.handle_socket((1, 0), &socket(8), &mut series);
+        // The first probe of the first socket leaves the addresses to the second one.
+        sockets.handle_event(&event(Some(7), 0x2000, PROBE), &mut series);
+        sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
+        assert_eq!(sockets.unattributed(), 0);
+        sockets.handle_gone(7);
+        recorded(&mut series);
+        sockets.handle_event(&event(Some(8), 0x1000, PROBE), &mut series);
+        assert_eq!((recorded(&mut series), sockets.unattributed()), (2, 0));
+    }
+
+    #[test]
+    fn ended_socket_without_a_place_leaves_its_addresses_to_its_successor() {
+        let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
+        sockets.handle_socket((1, 0), &socket(7), &mut series);
+        sockets.handle_socket((1, 0), &socket(8), &mut series);
+        sockets.handle_gone(7);
+        sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
+        recorded(&mut series);
+        sockets.handle_event(&event(Some(8), 0x1000, PROBE), &mut series);
+        assert_eq!((recorded(&mut series), sockets.unattributed()), (2, 0));
     }
 
     #[test]
