@@ -173,6 +173,7 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     repetitions = _finished(run, summary) or [study.measure.repetitions]
     counts = {
         "points": len(summary["points"]),
+        "count": len(summary["points"]),
         "repetitions": first_page.range_text(repetitions),
         "seed": str(study.seed),
     }
