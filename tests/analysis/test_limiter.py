@@ -129,6 +129,34 @@ def test_device_that_is_full_only_below_the_peak_is_not_the_limiter(tmp_path: Pa
     assert limiter(run(other, *rises))["limiter"] == "undetermined"
 
 
+def test_device_is_at_its_limit_from_where_it_stays_there(tmp_path: Path) -> None:
+    busy = ((1, 1000, 0.99, 0.60), (2, 1500, 0.80, 0.985), (4, 2000, 0.97, 0.985), (8, 2010, 0.98, 0.97))
+    points = [(n, rep(total, busy={"controller": c, "drive/0.0": d})) for n, total, c, d in busy]
+    # The controller was full with one VM, and then not until the drives were.
+    finding = limiter(run(tmp_path, *points))
+    assert (finding["limiter"], finding["evidence"]["reached_at"]) == ("drives", 2)
+    alone = [(n, rep(total, busy={"controller": c})) for n, total, c, _ in busy]
+    finding = limiter(run(tmp_path / "alone", *alone))
+    assert (finding["limiter"], finding["evidence"]["reached_at"]) == ("controller", 4)
+    assert "from 4 VMs upwards" in finding["text"]
+
+
+def test_invalid_peak_and_last_level_are_named_as_such(tmp_path: Path) -> None:
+    rates = ((1, 1000), (2, 1960), (3, 2000), (4, 1910), (5, 1500))
+
+    def found(folder: Path, *invalid: int) -> dict[str, str]:
+        points = [(n, rep(rate, array_bytes_more=10**9 * (n in invalid))) for n, rate in rates]
+        return {f["kind"]: f["text"] for f in run(folder, *points)["findings"]}
+
+    valid = found(tmp_path / "valid")
+    assert "scalability" in valid and not any("invalid" in text for text in valid.values())
+    marked = found(tmp_path / "marked", 3, 5)
+    assert "invalid, so the real peak may be at another level" in marked["peak"]
+    assert "invalid" in marked["decline"]
+    # Three valid levels are too few for a fit.
+    assert "scalability" not in marked
+
+
 def test_device_that_fills_beyond_the_peak_is_the_limiter(tmp_path: Path) -> None:
     finding = limiter(
         run(

@@ -15,7 +15,7 @@ from hakaru.analysis.rules.judge import judge, words
 from hakaru.kinds.copy import rules as copy_rules
 from hakaru.kinds.packets import rules as packets_rules
 from hakaru.kinds.vms import rules as vms_rules
-from hakaru.wording import LANGUAGES, catalogue
+from hakaru.wording import LANGUAGES, catalogue, say
 
 from tests.study.shipped import shipped
 
@@ -54,6 +54,14 @@ def test_round_trips_and_devices_together_account_for_a_rate(r2ts: int, limiter:
     assert verdict(replace(slower, load=ClosedLoad(1, 1, rate_bytes_per_s=21e6))) == limiter
 
 
+@pytest.mark.parametrize("r2ts", [0, 2])
+def test_rate_above_the_closed_form_is_not_explained_by_it(r2ts: int) -> None:
+    turns = Bound("turns", 6.5e6, {"r2ts": r2ts, "turns": r2ts + 1.0, "rtt_s": 0.02})
+    faster = replace(QUIET, mb_per_s=60.0, rtt_ms=20.0, bounds=(turns,), r2ts_per_command=float(r2ts))
+    assert verdict(faster) == "undetermined"
+    assert verdict(replace(faster, mb_per_s=6.8)) in ("depth", "r2t_turns")
+
+
 def test_commands_that_spend_most_of_their_time_in_devices_do_not_wait_for_round_trips() -> None:
     turns = Bound("turns", 50e6, {"r2ts": 2, "turns": 3.0, "rtt_s": 0.02})
     waiting = replace(QUIET, rtt_ms=20.0, bounds=(turns,), r2ts_per_command=2.0)
@@ -79,6 +87,43 @@ def test_losses_count_only_where_frames_were_dropped() -> None:
     # The window would allow far more than the measured rate.
     wide = replace(lossy, congestion_window_mb_mean=2.0)
     assert verdict(replace(QUIET, flows=(wide,), port=PORT, dropped_frames=50)) == "undetermined"
+
+
+LOSSY = replace(FLOW, retransmitted_percent=0.5, congestion_window_mb_mean=0.02, rtt_ms=1.0, tcp_path_percent=95.0)
+WAITING = replace(LOSSY, op="write", share=0.5, retransmitted_percent=0.0)
+
+
+def test_loss_of_one_direction_does_not_explain_the_wait_of_the_other() -> None:
+    # Reads lost something and wait for the array; writes wait for the path and lost nothing.
+    reads = replace(LOSSY, share=0.5, tcp_path_percent=5.0)
+    mixed = replace(QUIET, flows=(reads, WAITING), dropped_frames=50)
+    assert verdict(replace(mixed, port=PORT)) == "undetermined"
+    assert verdict(replace(mixed, dropped_by_lines=50)) == "undetermined"
+
+
+@pytest.mark.parametrize(("ops", "limiter"), [(None, "undetermined"), ({"read", "write"}, "switch_buffer")])
+def test_drops_of_one_direction_do_not_explain_the_losses_of_the_other(ops: set[str] | None, limiter: str) -> None:
+    """The port is on the path of reads, and on that of writes only in a routed lab."""
+    writes = replace(WAITING, retransmitted_percent=0.25)
+    mixed = replace(QUIET, flows=(replace(FLOW, share=0.5), writes), port=PORT, dropped_frames=50)
+    known = replace(mixed, port_ops=None if ops is None else frozenset(ops))
+    assert verdict(known) == limiter
+    marked = replace(known, port=replace(PORT, dropped=0.0, marked=500.0))
+    assert verdict(marked) == ("undetermined" if ops is None else "congestion_marks")
+
+
+def test_losses_of_lines_count_for_the_directions_that_pass_them() -> None:
+    writes = replace(WAITING, retransmitted_percent=0.25)
+    mixed = replace(QUIET, flows=(replace(FLOW, share=0.5), writes), dropped_frames=50, dropped_by_lines=50)
+    assert verdict(mixed) == verdict(replace(mixed, loss_ops=frozenset({"write"}))) == "congestion_window"
+    assert verdict(replace(mixed, loss_ops=frozenset({"read"}))) == "undetermined"
+
+
+def test_words_about_losses_are_those_of_the_direction_that_they_hold_back() -> None:
+    # Writes wait for the path too, but the port is not on their way.
+    reads = replace(LOSSY, share=0.4, retransmitted_percent=0.75)
+    mixed = replace(QUIET, flows=(replace(WAITING, share=0.6), reads), port=PORT, dropped_frames=50)
+    assert "0.75" in " ".join(words("en", judge(vms_rules.STAGES, mixed), mixed))
 
 
 def test_minor_direction_of_a_mix_counts_from_a_quarter_of_the_bytes() -> None:
@@ -134,6 +179,26 @@ def test_full_ring_takes_precedence_over_few_requests_outstanding() -> None:
     far = replace(QUIET, rtt_ms=20.0, bounds=(turns,), r2ts_per_command=0.0)
     assert verdict(far) == "depth"
     assert verdict(replace(far, guest_queue_percent=62.0)) == "guest_queue"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_about_low_use_name_no_wait_on_a_link(language: str) -> None:
+    """Devices may take the time of the requests, and the lab may have no delay."""
+    idle = replace(QUIET, load=ClosedLoad(4, 4))
+    turns = {"r2ts": 0, "turns": 1.0, "rtt_s": 0.02, "command_bytes": 65536, "request_bytes": 65536}
+    turns |= {"commands_per_request": 1, "outstanding": 1, "queue_depth": 1, "seconds": 0.02, "transfer_s": 0.001}
+    far = replace(QUIET, rtt_ms=20.0, bounds=(Bound("turns", 20e6, turns),))
+    in_transit = say(language, "because.depth")
+    assert in_transit not in words(language, judge(vms_rules.STAGES, idle), idle)
+    assert words(language, judge(vms_rules.STAGES, far), far)[0] == in_transit
+
+
+def test_words_about_a_growing_window_do_not_claim_slow_start() -> None:
+    growing = replace(FLOW, window_growth=1.5, retransmitted_percent=0.0, tcp_path_percent=95.0)
+    evidence = replace(QUIET, flows=(growing,))
+    text = {language: " ".join(words(language, judge(vms_rules.STAGES, evidence), evidence)) for language in LANGUAGES}
+    assert "still growing" in text["en"] and "slow start" not in text["en"]
+    assert "拡大中" in text["ja"] and "スロースタート" not in text["ja"]
 
 
 def test_growing_window_is_slow_start_only_if_it_holds_the_flow_back() -> None:

@@ -88,8 +88,8 @@ def test_connections_are_those_of_one_repetition_and_times_those_of_all(tmp_path
     assert "of 2 connections show 4 retransmission timeouts in 2 repetitions." in finding["text"]
 
 
-def timeout(at_ns: int, over_ns: int | None, ends: tuple[str, str] = ("x", "y")) -> Timeout:
-    return Timeout("a", *ends, at_ns=at_ns, traced=True, silent_ns=None, over_ns=over_ns)
+def timeout(at_ns: int, over_ns: int | None, ends: tuple[str, str] = ("x", "y"), last_ns: int = 2_100) -> Timeout:
+    return Timeout("a", *ends, at_ns=at_ns, traced=True, silent_ns=None, over_ns=over_ns, last_ns=last_ns)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,9 @@ def timeout(at_ns: int, over_ns: int | None, ends: tuple[str, str] = ("x", "y"))
         ([timeout(0, 300), timeout(100, 300, ("x", "z"))], 500),
         ([timeout(-500, 100), timeout(1900, 2500)], 200),
         ([timeout(-500, -100), timeout(1500, None)], 500),
+        ([timeout(100, None, last_ns=400), timeout(300, None, last_ns=400)], 300),
     ],
-    ids=["none", "consecutive", "separate", "both-ends", "two-connections", "borders", "unfinished"],
+    ids=["none", "consecutive", "separate", "both-ends", "two-connections", "borders", "unfinished", "ended"],
 )
 def test_each_instant_of_recovery_counts_once_per_connection(found: list[Timeout], expected: int) -> None:
     assert recovering_ns(found, (0, 2000)) == expected

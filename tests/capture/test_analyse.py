@@ -213,6 +213,21 @@ def test_the_text_has_maximum_mean_rates_and_the_slowest_commands(
     assert " 1 ns" not in text
 
 
+def test_rates_are_left_out_if_some_commands_are_not_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The counts are those of timed commands only, so they give no rate of the session."""
+    analysed = analyse([CAPTURE])
+    (session,) = analysed["capture"]["sessions"]
+
+    def rates() -> list[list[str]]:
+        rows = [line.split() for line in printed(capsys, analysed).splitlines()]
+        return [row[3:5] for row in rows if row[:1] in (["reads"], ["writes"])]
+
+    assert len(rates()) == 2 and not any("–" in row for row in rates())
+    session["commands_not_whole"] = 3
+    assert rates() == [["–", "–"]] * 2
+    assert any("IOPS and MB/s are left out" in sentence for sentence in findings(session, "en"))
+
+
 def test_phases_are_in_the_order_of_the_protocol() -> None:
     session = only_session(analyse([CAPTURE]))
     assert list(session["writes"]["phases"]) == ["wait_r2t", "r2t_to_data", "data_transfer", "data_to_response"]

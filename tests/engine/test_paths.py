@@ -155,6 +155,7 @@ def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(paths: int) -> None:
             counters = last["paths/a"]
             assert last["vms"]["errors"] == 0
             assert counters["path_losses"] == counters["path_switches"] == counters["path_returns"] == 1
+            assert counters["failovers"] == counters["failbacks"] == 1
             assert 1 <= counters["commands_repeated"] <= 8
             gaps_s.append(counters["longest_gap_ns_now"] / 1e9)
             assert gaps_s[-1] == pytest.approx(FAILOVER_S, rel=0.2), gaps_s
@@ -205,7 +206,7 @@ def test_both_cables_may_fail_in_turn_under_one_load() -> None:
             running.until(paths_usable_now=2)
         last = running.stop()
     assert last["vms"]["errors"] == 0
-    assert last["paths/a"]["path_losses"] == last["paths/a"]["path_returns"] == 4
+    assert last["paths/a"]["path_losses"] == last["paths/a"]["path_returns"] == last["paths/a"]["failbacks"] == 4
 
 
 def test_load_follows_the_access_states_of_the_ports() -> None:

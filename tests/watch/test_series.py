@@ -173,3 +173,4 @@ def test_timeouts_without_an_event_are_found_by_the_counter(tmp_path: Path) -> N
         (405, 470, True),
         (600, None, False),
     ]
+    assert {t.last_ns for t in in_series} == {600}

@@ -2,11 +2,11 @@
 from the verdicts on its points.
 
 The rule (docs/methodology/limiter.md) examines the points within 5 % of the peak. Of the devices
-and links at their limit there, it names the one that reached it at the lowest level; in a tie, the
-one closest to its limit at the peak. One that was at its limit only below this range does not limit
-the peak: a link that is full with one VM is not with several, if they use others as well. If there
-is none, it takes the verdict of the peak: a stall, R2Ts, the test setup. If the peak has none
-either, it examines the rest of the sweep for devices and links alone.
+and links at their limit there, it names the one that reached it at the lowest level and stayed at
+it; in a tie, the one closest to its limit at the peak. One that was at its limit only below this
+range does not limit the peak: a link that is full with one VM is not with several, if they use
+others as well. If there is none, it takes the verdict of the peak: a stall, R2Ts, the test setup.
+If the peak has none either, it examines the rest of the sweep for devices and links alone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from hakaru.analysis.sweep import Sweep
 
 @dataclass(frozen=True)
 class SweepVerdict:
-    """The verdict on a sweep. `reached_at`: the lowest level at which the rule holds; None if
-    undetermined.
+    """The verdict on a sweep. `reached_at`: the lowest level from which on the rule holds up to the
+    peak's range; None if undetermined.
     """
 
     verdict: Verdict
@@ -93,10 +93,13 @@ def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
     verdict = verdict or _earliest(stages, sweep, peak, first, math.inf) or peak.verdict
     resource = verdict.resource
     at_peak = _at_peak(stages, peak, verdict)
+    reached_at = _reached_level(stages, sweep, verdict, first, last)
+    if reached_at is None:  # a device or link that reaches its limit as the rate falls
+        reached_at = _reached_level(stages, sweep, verdict, first, math.inf)
     return SweepVerdict(
         at_peak,
         peak.evidence,
-        _lowest_level(stages, sweep, verdict),
+        reached_at,
         {_level_text(sweep.level(p)): p.percent(resource) for p in sweep.points} if resource else {},
         peak.members.get(resource) if resource else None,
     )
@@ -115,7 +118,7 @@ def _earliest(stages: Stages, sweep: Sweep, peak: Point, first: float, last: flo
     reached = [
         (level, -_at_peak(stages, peak, verdict).fill, place, verdict)
         for place, verdict in limiting.values()
-        if (level := _lowest_level(stages, sweep, verdict)) is not None and level <= last
+        if (level := _reached_level(stages, sweep, verdict, first, last)) is not None
     ]
     return min(reached, key=lambda entry: entry[:3])[3] if reached else None
 
@@ -140,10 +143,12 @@ def _at_peak(stages: Stages, peak: Point, verdict: Verdict) -> Verdict:
     return Verdict(verdict.limiter, verdict.resource, percent, -1.0, verdict.values, verdict.rule)
 
 
-def _lowest_level(stages: Stages, sweep: Sweep, verdict: Verdict) -> float | None:
-    """The lowest level at which the rule of a verdict holds for its resource; None if it holds at
-    none. A rule names the fullest of several links, so another one that is at its limit counts,
-    too.
+def _reached_level(stages: Stages, sweep: Sweep, verdict: Verdict, first: float, last: float) -> float | None:
+    """The level at which the resource of a verdict reached its limit: the lowest one of the
+    consecutive levels at which its rule holds, of which one is from `first` to `last`. None if the
+    rule holds at none of these. A resource that was at its limit at a lower level, and then was
+    not, has not reached it there. A rule names the fullest of several links, so another one that is
+    at its limit counts, too.
     """
     resource = verdict.resource
 
@@ -153,7 +158,16 @@ def _lowest_level(stages: Stages, sweep: Sweep, verdict: Verdict) -> float | Non
             return bool(named)
         return bool(named) and point.evidence.used.get(resource, 0.0) >= limit_of(resource)
 
-    return min((sweep.level(point) for point in sweep.points if holds(point)), default=None)
+    reached: float | None = None
+    for point in (p for p in sweep.points if p.evidence.mb_per_s is not None):
+        level = sweep.level(point)
+        if not holds(point):
+            reached = None
+            continue
+        reached = level if reached is None else reached
+        if first <= level <= last:
+            return reached
+    return None
 
 
 def _level_text(level: float) -> str:

@@ -50,6 +50,11 @@ class Path:
     rate_bits_per_s: float | None
     mtu: int
     rtt_s: float
+    ways_differ: bool = False
+    """Whether the VMs use several ways with different round-trip times, of which `rtt_s` is the
+    longest. Then it bounds no rate, because VMs with a shorter way exceed it: `window` and `turns`
+    do not apply.
+    """
 
     @property
     def tcp_bytes_per_s(self) -> float | None:
@@ -191,10 +196,10 @@ def link(path: Path, exchange: Exchange) -> Bound | None:
 
 
 def window(path: Path, window_bytes: float | None) -> Bound | None:
-    """Sum of the windows over the round-trip time; None without a window or if the round-trip time
-    is 0.
+    """Sum of the windows over the round-trip time; None without a window, if the round-trip time is
+    0, or if ways differ.
     """
-    if not window_bytes or path.rtt_s <= 0:
+    if not window_bytes or path.rtt_s <= 0 or path.ways_differ:
         return None
     numbers = {"window_bytes": window_bytes, "rtt_s": path.rtt_s}
     return Bound("window", window_bytes / path.rtt_s, numbers)
@@ -202,10 +207,12 @@ def window(path: Path, window_bytes: float | None) -> Bound | None:
 
 def turns(path: Path, exchange: Exchange, vms: int = 1, device_s: float = 0.0) -> Bound | None:
     """Rate of `vms` equal VMs whose commands wait for their round trips; None if commands take no
-    time.
+    time, or if ways differ.
 
     `device_s`: time of a command in the array's devices. It is 0 in a bound from the path alone.
     """
+    if path.ways_differ:
+        return None
     lengths, outstanding = exchange.command_lengths, exchange.outstanding
     turn_of = {length: command(path, exchange, length) for length in set(lengths)}
     longest = turn_of[max(lengths)]

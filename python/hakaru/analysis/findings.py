@@ -126,6 +126,8 @@ def _peak(sweep: Sweep) -> Draft:
             parts.append(say(language, "finding.peak.range", ends))
         if peak is last and not single:
             parts.append(say(language, "finding.peak.last"))
+        if not peak.valid:
+            parts.append(say(language, "finding.invalid" if single else "finding.peak.invalid"))
         return sentences.sentences(language, *parts)
 
     return "peak", write, None, evidence
@@ -166,14 +168,15 @@ def _decline(sweep: Sweep) -> Draft | None:
 
     def write(language: str) -> str:
         level = _level_words(sweep, last)(language)
+        invalid = [] if last.valid else [say(language, "finding.invalid")]
         if end >= NEAR_PEAK * top:
-            return say(language, "finding.no_decline", {"level": level})
+            return sentences.sentences(language, say(language, "finding.no_decline", {"level": level}), *invalid)
         latency = {"latency_at_peak": peak.mean("latency_ms_mean"), "latency": last.mean("latency_ms_mean")}
         parts = [say(language, "finding.decline", {"level": level, "percent": percent, "iops": end, **latency})]
         if peak.service_ms is not None and last.service_ms is not None:
             service = {"service": last.service_ms, "service_at_peak": peak.service_ms}
             parts.append(say(language, "finding.decline.service", service))
-        return sentences.sentences(language, *parts)
+        return sentences.sentences(language, *parts, *invalid)
 
     return "decline", write, None, evidence
 
@@ -229,7 +232,7 @@ def _other_resources(language: str, sweep_verdict: SweepVerdict) -> list[str]:
 
 
 def _scalability(sweep: Sweep) -> Draft | None:
-    measured = sweep.measured()
+    measured = [point for point in sweep.measured() if point.valid]
     fit = usl.fit([sweep.level(p) for p in measured], [p.mean("iops") or 0.0 for p in measured])
     if fit is None:
         return None

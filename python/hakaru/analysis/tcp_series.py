@@ -39,8 +39,10 @@ class Timeout:
     """
     over_ns: int | None
     """Instant at which congestion control left the state `loss`; None if it did not before the
-    series ended.
+    series of the connection ended.
     """
+    last_ns: int
+    """Instant of the connection's last row: that of its end, or of the end of the watch."""
 
     @property
     def connection(self) -> frozenset[str]:
@@ -73,7 +75,8 @@ def recovering_ns(found: Iterable[Timeout], window: tuple[int, int]) -> int:
     counted_until: dict[frozenset[str], int] = {}
     for timeout in found:
         begin = max(timeout.at_ns, counted_until.get(timeout.connection, window[0]))
-        end = window[1] if timeout.over_ns is None else min(timeout.over_ns, window[1])
+        # A connection that ends in the state `loss` does not recover any more.
+        end = min(timeout.last_ns if timeout.over_ns is None else timeout.over_ns, window[1])
         if begin < end:
             total_ns += end - begin
             counted_until[timeout.connection] = end
@@ -103,6 +106,7 @@ def _of_connection(key: tuple[str, str, str], rows: pa.Table) -> Iterator[Timeou
     # missing.
     recovered = np.sort(np.concatenate([at[~lost], progress.at[progress.state != LOSS]]))
     expiries = [(int(at_ns), True) for at_ns in traced] + [(at_ns, False) for at_ns in _untraced(readings, traced)]
+    last_ns = int(_numbers(rows, "at_ns")[-1])
     for at_ns, by_event in sorted(expiries):
         after = recovered[recovered > at_ns]
         yield Timeout(
@@ -111,6 +115,7 @@ def _of_connection(key: tuple[str, str, str], rows: pa.Table) -> Iterator[Timeou
             traced=by_event,
             silent_ns=progress.silent_ns(at_ns),
             over_ns=int(after[0]) if len(after) else None,
+            last_ns=last_ns,
         )
 
 

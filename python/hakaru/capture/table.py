@@ -142,13 +142,15 @@ def _phases(session: dict[str, Any], language: str) -> Table:
     titles = ("kind", "commands", "MB", "IOPS", "MB/s", "mean", "p50", "p99", "max", "share")
     table = _table(_titles(titles, language))
     seconds = max(1, session["last_ns"] - session["first_ns"]) / 1e9
+    is_complete = not session["commands_not_whole"]
     for kind in KINDS:
         commands = session[kind]
         if not commands["commands"]:
             continue
         megabytes = commands["bytes"] / 1e6
-        counts = [commands["commands"], megabytes, commands["commands"] / seconds, megabytes / seconds]
-        cells = [number(count, language) for count in counts]
+        # Counts are those of timed commands. A rate of some commands is not that of the session.
+        rates = [commands["commands"] / seconds, megabytes / seconds] if is_complete else [None, None]
+        cells = [number(count, language) for count in (commands["commands"], megabytes, *rates)]
         table.add_row(say(language, f"analyse.kind.{kind}"), *cells, *_spread(commands["latency"]), "")
         for name, phase in commands["phases"].items():
             share = 100 * phase["sum_ns"] / max(1, commands["latency_sum_ns"])

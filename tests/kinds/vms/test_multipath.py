@@ -4,6 +4,7 @@ over the paths, and settings that exclude several paths are refused.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -94,6 +95,8 @@ def test_metrics_of_paths_are_those_of_the_measuring_phase() -> None:
         | series("a", "commands_repeated", 5, 5, 12, 21, 21)
         | series("a", "failover_ns_sum", 1e9, 1e9, 2.5e9, 3.5e9, 9e9)
         | series("a", "failback_ns_sum", 0, 0, 4e9, 4e9, 4e9)
+        | series("a", "failovers", 1, 1, 2, 3, 3)
+        | series("a", "failbacks", 0, 0, 1, 1, 1)
         | series("a", "longest_gap_ns_now", 0, 0, 1.5e9, 1.5e9, 9e9)
         | series("b", "longest_gap_ns_now", 0, 0, 1e9, 2e9, 2e9)
     )
@@ -106,8 +109,21 @@ def test_metrics_of_paths_are_those_of_the_measuring_phase() -> None:
         "gap_ms_max": 2000,
         "failover_ms_mean": 1250,
         "failover_timers_ms": 1250,
-        "failback_ms_mean": 2000,
+        "failback_ms_mean": 4000,
     }
+
+
+def test_mean_times_without_a_completed_failover_or_failback_are_unknown() -> None:
+    at_ns = np.array([0, 1, 2]) * 10**9
+    values = {"path_losses": [0, 1, 1], "failovers": [0, 0, 0], "failover_ns_sum": [0, 0, 0]}
+    values |= {"failbacks": [0, 0, 0], "failback_ns_sum": [0, 0, 0]}
+    counters = Counters(
+        {Key("host-1", "initiator", "paths/a", name): Series(at_ns, np.array(rows)) for name, rows in values.items()}
+    )
+    repetition = cast(Any, SimpleNamespace(counters=counters, window=(0, 2 * 10**9)))
+    found = failover.of_repetition(repetition, 1250.0)
+    assert found["path_losses"] == 1
+    assert math.isnan(found["failover_ms_mean"]) and math.isnan(found["failback_ms_mean"])
 
 
 @pytest.mark.parametrize(

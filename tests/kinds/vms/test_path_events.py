@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from hakaru.errors import UsageError
 from hakaru.kinds.vms import path_event_report
 from hakaru.kinds.vms.analysis import checks, path_events
 from hakaru.kinds.vms.analysis.failover import of_repetition as counts_of
+from hakaru.kinds.vms.analysis.failovers import of_run as failovers_of
 from hakaru.kinds.vms.analysis.path_events import EventResult, PathLoad
 from hakaru.kinds.vms.events import NAMES, timers_of, tolerance_ms
 from hakaru.kinds.vms.multipath import Multipath
@@ -166,6 +168,7 @@ CUT: Rows = {
     "path_switches": [0, 0, 0, 1, 1, 1, 1, 1, 2],
     "path_returns": [0, 0, 0, 0, 0, 0, 1, 1, 1],
     "commands_repeated": [0, 0, 0, 0, 8, 8, 8, 8, 9],
+    "failovers": [0, 0, 0, 0, 1, 1, 1, 1, 1],
     "failover_ns_sum": [0, 0, 0, 0, 1.5e9, 1.5e9, 1.5e9, 1.5e9, 1.5e9],
     "gap_ns_now": [0, 1e6, 3e8, 8e8, 1.4e9, 2e6, 1e6, 1e6, 2e7],
     "paths_usable_now": [2, 2, 2, 1, 1, 1, 2, 2, 1],
@@ -227,6 +230,20 @@ def test_time_to_fail_over_that_is_not_known_is_no_time_of_0() -> None:
     assert "moved after – ms" in say("en", "caveat.gap_unexplained", caveat.values)
 
 
+def test_session_that_returns_before_the_timers_end_is_no_failover_of_0() -> None:
+    stayed: Rows = {"failovers": [0] * 9, "failover_ns_sum": [0] * 9}
+    # The link returns when the session is lost, and its event ends the gap.
+    assert caveats(stayed | gap(0.9e9)) == []
+    assert caveats(stayed | gap(1.81e9)) == ["gap_unexplained link_down"]
+    (cut, *_) = path_events.of_repetition(repetition(CUT | stayed | gap(0.9e9), TIMELINE), LOAD)
+    assert math.isnan(cut.failover_ms) and (cut.losses, cut.explained) == (1, True)
+    (event, *_) = path_events.to_json([[cut]])
+    point = cast(Any, SimpleNamespace(events=[event], factors={}))
+    (finding,) = failovers_of([point])
+    for text in finding.text.values():
+        assert "900" in text and "–" not in text
+
+
 def test_counters_that_only_the_last_sample_has_are_not_0() -> None:
     whole = repetition(CUT, TIMELINE)
     samples = Samples()
@@ -250,7 +267,7 @@ def test_shorter_gap_is_expected_where_other_paths_go_on_serving() -> None:
 
 
 def test_non_optimized_port_needs_no_timer_and_its_return_at_most_transition_and_check() -> None:
-    unused: Rows = {"path_switches": [0] * 9, "path_losses": [0] * 9, "failover_ns_sum": [0] * 9}
+    unused: Rows = {name: [0] * 9 for name in ("path_switches", "path_losses", "failovers", "failover_ns_sum")}
     timeline = [("port_non_optimized", "0", 0.6, 0.6), ("port_optimized", "0", 2.6, 2.6)]
     load = PathLoad(LOAD.multipath, stands_still=True, transitions_ns=(0, SECOND))
     worse, optimized = path_events.of_repetition(repetition(CUT | unused | gap(2e8), timeline), load)

@@ -216,6 +216,21 @@ def test_gain_is_relative_to_the_first_setting_at_each_distance(shape: dict[str,
     assert "parameters 21.4 MB/s (2.64 times)" in gains["20 ms"]["text"]
 
 
+def test_invalid_points_are_in_no_gain_and_no_reach(tmp_path: Path) -> None:
+    late = {(where, rtt): {"slower": 2.0, "fabric_cpu": 0.95} for where, rtt in (("default", 40), ("parameters", 0))}
+    points = [
+        Pt(factors(rtt, setting), [Load(spec_of(setting, rtt), **late.get((setting, rtt), {}))])
+        for setting in ("default", "parameters")
+        for rtt in (0, 20, 40)
+    ]
+    summary = summarise(write_run(tmp_path, points))
+    assert [p["valid"] for p in summary["points"]] == [True, True, False, False, True, True]
+    gains = [f["where"]["rtt"] for f in summary["findings"] if f["kind"] == "gain"]
+    reach = {f["where"]["settings"]: f["evidence"]["rtt_ms"] for f in summary["findings"] if f["kind"] == "reach"}
+    assert gains == ["20 ms"]
+    assert reach == {"default": [0, 20], "parameters": [20, 40]}
+
+
 def test_curves_have_a_bound_that_no_point_exceeds(shape: dict[str, Any]) -> None:
     by_id = {p["point"]: p for p in shape["points"]}
     assert [c["name"] for c in shape["curves"]] == [{"settings": s} for s in ("default", "parameters", "optimised")]

@@ -112,6 +112,21 @@ def test_bounds_of_turns_and_windows_scale_with_vms() -> None:
     assert together["link"] == pytest.approx(alone["link"])
 
 
+def test_ways_of_different_lengths_have_no_closed_form_with_a_round_trip() -> None:
+    """Of a near and a far host, the far one's round trip does not bound the near one's rate."""
+    near, far = LAB["links"]["host"], LAB["links"]["host"] | {"between": ["far", "wan"], "delay": "20 ms"}
+    links = LAB["links"] | {"host": near, "far": far}
+    study = STUDY | {"lab": LAB | {"hosts": ["host", "far"], "links": links}, "variables": {}}
+    point_setup = setup_at(study, factors(vms=2))
+    assert point_setup.path is not None and point_setup.path.ways_differ
+    assert (point_setup.rtt_s, point_setup.common_rtt_s) == (pytest.approx(0.04), 0.0)
+    assert [bound.name for bound in point_setup.bounds()] == ["link"]
+    assert point_setup.turns(0.001) is None
+    alike = setup_at(study | {"lab": study["lab"] | {"links": links | {"host": near | {"delay": "20 ms"}}}}, factors())
+    assert alike.path is not None and not alike.path.ways_differ
+    assert {bound.name for bound in alike.bounds()} == {"link", "turns", "window"}
+
+
 def test_star_has_a_path_and_closed_forms() -> None:
     lab = {"hosts": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "100 Mbit/s"}}
     point_setup = setup_at(STUDY | {"lab": lab, "variables": {}}, factors(vms=2))

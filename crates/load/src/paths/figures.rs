@@ -13,10 +13,14 @@ pub struct PathCounters {
     pub path_returns: u64,
     /// Commands sent again, on the same or another path.
     pub commands_repeated: u64,
-    /// Sum over the lost paths of the time from the last answer over the path until its commands
-    /// were released to other paths.
+    /// Lost paths whose commands were released to other paths. A path whose session returns before
+    /// is not among them.
+    pub failovers: u64,
+    /// Sum over these of the time from the last answer over the path until the release.
     pub failover_ns_sum: u64,
-    /// Sum over the lost paths of the time from the loss until the next session was ready.
+    /// Lost paths whose next session was ready.
+    pub failbacks: u64,
+    /// Sum over these of the time from the loss until that session was ready.
     pub failback_ns_sum: u64,
     /// Longest time without a completed command while commands were outstanding.
     pub longest_gap_ns: u64,
@@ -38,7 +42,9 @@ impl PathCounters {
             ("path_switches", self.path_switches),
             ("path_returns", self.path_returns),
             ("commands_repeated", self.commands_repeated),
+            ("failovers", self.failovers),
             ("failover_ns_sum", self.failover_ns_sum),
+            ("failbacks", self.failbacks),
             ("failback_ns_sum", self.failback_ns_sum),
             ("longest_gap_ns_now", self.longest_gap_ns),
             ("gap_ns_now", self.recent_gap_ns),
@@ -46,6 +52,18 @@ impl PathCounters {
         ];
         all.into_iter()
             .for_each(|(name, value)| visitor(name, value as f64));
+    }
+
+    /// Records that the commands of a lost path were released after this time.
+    pub(super) fn add_failover(&mut self, ns: u64) {
+        self.failovers += 1;
+        self.failover_ns_sum += ns;
+    }
+
+    /// Records that a lost path had a new session after this time.
+    pub(super) fn add_failback(&mut self, ns: u64) {
+        self.failbacks += 1;
+        self.failback_ns_sum += ns;
     }
 
     /// Records that a command was submitted.

@@ -163,17 +163,18 @@ impl Known {
         let (switches, returns) = grown(&self.sight.status, &sight.status);
         counters.path_switches += switches;
         counters.path_returns += returns;
-        // The kernel fails the commands of a path after its recovery time, or sends them again when
-        // the session returns before.
+        // The kernel fails the commands of a path after its recovery time, or sends them again over
+        // the same path when the session returns before. That is no failover.
         if (switches > 0 || sight.has_session)
             && let Some(since) = self.holds_since.take()
+            && (switches > 0 || !self.sight.status.is_active)
         {
-            counters.failover_ns_sum += now.ns_since(since);
+            counters.add_failover(now.ns_since(since));
         }
         if sight.has_session
             && let Some(lost_at) = self.lost_at.take()
         {
-            counters.failback_ns_sum += now.ns_since(lost_at);
+            counters.add_failback(now.ns_since(lost_at));
         }
         self.sight = sight;
     }
@@ -285,6 +286,7 @@ mod tests {
             ),
             (1, 1, 1)
         );
+        assert_eq!((counters.failovers, counters.failbacks), (1, 1));
         assert_eq!(counters.failover_ns_sum, 3 * SECOND);
         assert_eq!(counters.failback_ns_sum, 4 * SECOND);
         assert_eq!(counters.paths_usable, 2);
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn session_that_returns_before_its_path_is_given_up_releases_its_commands() {
+    fn session_that_returns_before_its_path_is_given_up_is_no_failover() {
         let mut paths = KernelPaths::default();
         for (second, has_session) in [(0, true), (1, false), (2, true), (3, true)] {
             paths.observe(at(second), vec![sight("8:0", has_session, true, 0, 5)]);
@@ -323,10 +325,8 @@ mod tests {
             ),
             (1, 0, 0)
         );
-        assert_eq!(
-            (counters.failover_ns_sum, counters.failback_ns_sum),
-            (2 * SECOND, SECOND)
-        );
+        assert_eq!((counters.failovers, counters.failover_ns_sum), (0, 0));
+        assert_eq!((counters.failbacks, counters.failback_ns_sum), (1, SECOND));
     }
 
     #[test]

@@ -125,8 +125,9 @@ impl<C> PathSet<C> {
     /// Handles the first or a new session of a path, which was surveyed. `group` is the target port
     /// group of the port, if the target has port groups.
     pub fn handle_up(&mut self, now: Time, path: usize, group: Option<&PortGroup>) {
-        let lost_ns = self.paths[path].handle_up(now, group, self.timers.failback);
-        self.counters.failback_ns_sum += lost_ns.unwrap_or(0);
+        if let Some(lost_ns) = self.paths[path].handle_up(now, group, self.timers.failback) {
+            self.counters.add_failback(lost_ns);
+        }
         self.flights.release(path);
         self.schedule_check(now);
         self.note_changes(now);
@@ -248,7 +249,7 @@ impl<C> PathSet<C> {
             let entry = &mut self.paths[path];
             if entry.held_until.is_some_and(|until| until <= now) {
                 entry.held_until = None;
-                self.counters.failover_ns_sum += now.ns_since(entry.last_answer);
+                self.counters.add_failover(now.ns_since(entry.last_answer));
                 self.flights.release(path);
             }
             if matches!(self.paths[path].link, Link::Down { retry_at } if retry_at <= now) {

@@ -116,6 +116,8 @@ fn commands_of_a_lost_path_move_when_the_recovery_time_is_over() {
     let counters = set.counters(s(15.0));
     assert_eq!((counters.path_losses, counters.commands_repeated), (1, 3));
     assert_eq!(counters.failover_ns_sum, 15_000_000_000);
+    // The path has not returned.
+    assert_eq!((counters.failovers, counters.failbacks), (1, 0));
     assert_eq!(counters.longest_gap_ns, 14_000_000_000);
 }
 
@@ -160,7 +162,11 @@ fn path_that_returns_in_time_keeps_its_commands() {
         .map(|(path, _)| path)
         .collect();
     assert_eq!(again, [0; 2]);
-    assert_eq!(set.counters(s(3.0)).failback_ns_sum, 1_000_000_000);
+    set.handle_timeout(s(8.0));
+    let counters = set.counters(s(8.0));
+    assert_eq!(counters.failback_ns_sum, 1_000_000_000);
+    assert_eq!((counters.path_losses, counters.failbacks), (1, 1));
+    assert_eq!((counters.failovers, counters.failover_ns_sum), (0, 0));
 }
 
 #[test]

@@ -63,7 +63,9 @@ def _blocks_explain_rate(evidence: Evidence) -> Verdict | None:
 
 def _low_use_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
     values = {"count": verdict.values["outstanding"]}
-    return [say(language, "because.depth"), say(language, "because.depth.low", values), *busiest(language, evidence)]
+    # The requests may spend their time in devices, and the lab may have no delay.
+    few = say(language, "because.depth.few")
+    return [few, say(language, "because.depth.low", values), *busiest(language, evidence)]
 
 
 def _blocks_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:

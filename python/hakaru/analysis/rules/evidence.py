@@ -174,7 +174,11 @@ class Evidence:
     """
     dropped_by_lines: float = 0.0
     """Those of `dropped_frames` that are due to the configured loss of a line."""
+    loss_ops: frozenset[str] | None = None
+    """Directions of the data (`Flow.op`) in which lines lost these frames; None if not known."""
     port: Port | None = None
+    port_ops: frozenset[str] | None = None
+    """Directions of the data that pass `port`; None if only its `leg` is known."""
     flows: tuple[Flow, ...] = ()
     """Directions of the data, the one with most payload first."""
     throttled_links: frozenset[str] = frozenset()

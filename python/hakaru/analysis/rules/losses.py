@@ -2,10 +2,13 @@
 by a lossy line.
 
 These rules hold only if the emulated network counted a drop or a mark, because retransmissions
-alone may be spurious.
+alone may be spurious. Drops, retransmissions and waiting must belong to the same direction of the
+data: a direction that loses little and waits for the array explains nothing about the other one.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterator
 
 from hakaru.analysis.rules.arithmetic import count, window_words
 from hakaru.analysis.rules.evidence import Evidence, Flow
@@ -35,15 +38,22 @@ def window_limits(flow: Flow) -> bool:
     return flow.tcp_path_percent - (100.0 - unused) >= EXPLAINS * unused
 
 
-def _window_limits(evidence: Evidence) -> bool:
-    """Whether TCP's window limited a load of VMs, by the kernel's clocks. Always True for a copy,
-    which is judged by its waiting for timers.
+def _held_back(evidence: Evidence, ops: Collection[str] | None) -> Iterator[Flow]:
+    """Flows in the directions `ops` (None: in any) that TCP's window limited, by the kernel's
+    clocks. Every flow of a copy, which is judged by its waiting for timers.
     """
-    return evidence.copying is not None or any(window_limits(f) for f in evidence.deciding)
+    if evidence.copying is not None:
+        yield from evidence.flows
+        return
+    for flow in evidence.deciding:
+        if (ops is None or flow.op in ops) and window_limits(flow):
+            yield flow
 
 
-def _lossy(evidence: Evidence) -> bool:
-    return any(flow.lossy for flow in evidence.flows)
+def _port_ops(evidence: Evidence) -> Collection[str]:
+    """Directions of the data that pass the port."""
+    assert evidence.port is not None, "the rules look at it first"
+    return (evidence.port.leg,) if evidence.port_ops is None else evidence.port_ops
 
 
 def _congestion_marks(evidence: Evidence) -> Verdict | None:
@@ -51,7 +61,8 @@ def _congestion_marks(evidence: Evidence) -> Verdict | None:
     if port is None or port.marked <= 0 or port.marked < MARKS_PER_DROP * port.dropped:
         return None
     waits = evidence.copying is not None and _timers_explain(evidence)
-    return None if waits or not _window_limits(evidence) else Verdict("congestion_marks")
+    held_back = next(_held_back(evidence, _port_ops(evidence)), None)
+    return None if waits or held_back is None else Verdict("congestion_marks")
 
 
 def _timers_explain(evidence: Evidence) -> bool:
@@ -60,14 +71,26 @@ def _timers_explain(evidence: Evidence) -> bool:
     return timeouts > 0 and wait >= (evidence.unused_percent or 0.0) / 2
 
 
+def _of_buffer(evidence: Evidence) -> Flow | None:
+    """The flow that the drops of the port hold back."""
+    if evidence.port is None or evidence.port.dropped <= 0:
+        return None
+    return next((f for f in _held_back(evidence, _port_ops(evidence)) if f.lossy), None)
+
+
 def _switch_buffer(evidence: Evidence) -> Verdict | None:
-    dropped = evidence.port is not None and evidence.port.dropped > 0
-    return Verdict("switch_buffer") if dropped and _lossy(evidence) and _window_limits(evidence) else None
+    return None if _of_buffer(evidence) is None else Verdict("switch_buffer")
+
+
+def _of_line(evidence: Evidence) -> Flow | None:
+    """The flow that the losses of lines hold back."""
+    if evidence.dropped_by_lines <= 0:
+        return None
+    return next((f for f in _held_back(evidence, evidence.loss_ops) if f.lossy), None)
 
 
 def _lossy_line(evidence: Evidence) -> Verdict | None:
-    lossy = evidence.dropped_by_lines > 0 and _lossy(evidence)
-    return Verdict("congestion_window") if lossy and _window_limits(evidence) else None
+    return None if _of_line(evidence) is None else Verdict("congestion_window")
 
 
 # --- Words
@@ -119,7 +142,7 @@ def _effect_words(language: str, evidence: Evidence) -> list[str]:
     """
     copying = evidence.copying
     if copying is None:
-        return _retransmission_words(language, evidence)
+        return _retransmission_words(language, _of_buffer(evidence))
     wait, unused, timeouts = copying.timeout_wait_percent, evidence.unused_percent, evidence.timeouts
     if timeouts is None or wait is None:
         return [say(language, "because.waiting.unknown")]
@@ -130,8 +153,8 @@ def _effect_words(language: str, evidence: Evidence) -> list[str]:
     return [say(language, f"because.waiting.{message}", values | {"count": count(timeouts)})]
 
 
-def _retransmission_words(language: str, evidence: Evidence) -> list[str]:
-    flow = next((f for f in evidence.deciding if window_limits(f)), evidence.flows[0])
+def _retransmission_words(language: str, flow: Flow | None) -> list[str]:
+    assert flow is not None, "the rule held"
     parts = [say(language, "because.congestion_window", {"again": flow.retransmitted_percent})]
     if flow.timeouts:
         values = {"count": count(flow.timeouts), "wait": flow.timeout_wait_s}
@@ -140,30 +163,32 @@ def _retransmission_words(language: str, evidence: Evidence) -> list[str]:
 
 
 def _lossy_line_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
-    return _retransmission_words(language, evidence)
+    return _retransmission_words(language, _of_line(evidence))
 
 
 CONGESTION_MARKS = Rule(
     "congestion_marks",
     "network",
-    "A port whose link is not at its limit marked frames (ECN), at least ten for each frame that it dropped, and "
-    "waiting for timers does not explain most of the unused path.",
+    "A port whose link is not at its limit marked frames (ECN), at least ten for each frame that it dropped. Copies: "
+    "waiting for timers does not explain half of the unused path. Loads of VMs: in a direction of the data that passes "
+    "the port, TCP waited for the path during at least half of the unused time.",
     _congestion_marks,
     _congestion_marks_words,
 )
 SWITCH_BUFFER = Rule(
     "switch_buffer",
     "network",
-    "A port whose link is not at its limit dropped frames, TCP retransmitted or its timers expired, and (loads of VMs "
-    "only) TCP waited for the path during at least half of the unused time.",
+    "A port whose link is not at its limit dropped frames, and TCP retransmitted or its timers expired. Loads of VMs: "
+    "they did so in a direction of the data that passes the port, and in the same direction TCP waited for the path "
+    "during at least half of the unused time.",
     _switch_buffer,
     _switch_buffer_words,
 )
 CONGESTION_WINDOW = Rule(
     "congestion_window",
     "network",
-    "A link lost frames at the loss rate that the study sets, TCP retransmitted or its timers expired, and TCP waited "
-    "for the path during at least half of the unused time.",
+    "A link lost frames of data at the loss rate that the study sets. In the direction of these frames, TCP "
+    "retransmitted or its timers expired, and TCP waited for the path during at least half of the unused time.",
     _lossy_line,
     _lossy_line_words,
 )

@@ -11,6 +11,8 @@ from hakaru.analysis.rules.rule import Rule, Verdict, sentence
 from hakaru.wording import say, tenths
 
 NEAR_BOUND = 0.85
+OVER_BOUND = 1.05
+"""Largest ratio of the rate to a closed form that can explain it. A faster load disproves it."""
 R2TS_OFF_MAX = 0.1
 PATH_SHARE_MIN = 0.5
 """Smallest share of round trips and transfers in the time of a command, beside the devices."""
@@ -21,14 +23,16 @@ SHARE_SHOWN = 1.0
 
 
 def _explaining_bound(evidence: Evidence) -> Bound | None:
-    """The bound `turns`, if its number of R2Ts agrees with the counters, round trips, transfers and
-    the array's devices account for the rate, and devices take less than half of the time; else
-    None.
+    """The bound `turns`, if its number of R2Ts agrees with the counters, the rate does not exceed
+    it, round trips, transfers and the array's devices account for the rate, and devices take less
+    than half of the time; else None.
     """
     bound = evidence.bound("turns")
     if bound is None or not evidence.rtt_ms:
         return None
     rate = (evidence.mb_per_s or 0.0) * 1e6
+    if rate > OVER_BOUND * bound.bytes_per_s:
+        return None
     load = evidence.load
     accounted = load.rate_bytes_per_s if load is not None and load.rate_bytes_per_s else bound.bytes_per_s
     if rate < NEAR_BOUND * accounted or accounted < PATH_SHARE_MIN * bound.bytes_per_s:
@@ -72,17 +76,18 @@ def _words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
 R2T_TURNS = Rule(
     "r2t_turns",
     "load",
-    "The rate is at least 85 % of the closed form `turns` with the time in the array's devices added, which is less "
-    "than half of it. A command waits for R2Ts, and the number of R2Ts counted agrees with the closed form.",
+    "The rate is at most 105 % of the closed form `turns`, and at least 85 % of that form with the time in the array's "
+    "devices added, which is less than half of it. A command waits for R2Ts, and the number of R2Ts counted agrees "
+    "with the closed form.",
     _r2ts,
     _words,
 )
 FEW_TURNS = Rule(
     "depth",
     "load",
-    "The rate is at least 85 % of the closed form `turns` with the time in the array's devices added, which is less "
-    "than half of it. No command waits for R2Ts, too few requests are outstanding, and less than 10 % of them wait in "
-    "the guests.",
+    "The rate is at most 105 % of the closed form `turns`, and at least 85 % of that form with the time in the array's "
+    "devices added, which is less than half of it. No command waits for R2Ts, too few requests are outstanding, and "
+    "less than 10 % of them wait in the guests.",
     _few_outstanding,
     _words,
 )

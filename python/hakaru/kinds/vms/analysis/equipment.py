@@ -15,6 +15,7 @@ import numpy as np
 from hakaru.analysis.counters import Counters, Series
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
+from hakaru.kinds.vms.analysis.metrics import cpu_rate
 from hakaru.kinds.vms.entities import TOTAL
 
 NAN = float("nan")
@@ -56,14 +57,10 @@ def of_repetition(
     hosts = counters.nodes("initiator")
     packets, errors = _packets(counters, window, [nic for nic in nics if nic.node in hosts])
     packets_per_s = packets / ((window[1] - window[0]) / 1e9)
-    cpu_ns = [
-        counters.total_rate(window, engine="initiator", entity="process", name=name)
-        for name in ("cpu_user_ns", "cpu_system_ns")
-    ]
     return _array(counters, window) | {
         "controller_percent": _percent(use, "controller"),
         "busiest_drive_percent": _percent(use, "drives"),
-        "initiator_cpu_percent": sum(cpu_ns) / 1e7 / len(hosts) if hosts else NAN,
+        "initiator_cpu_percent": cpu_rate(counters, window, "initiator") / 1e7 / len(hosts) if hosts else NAN,
         "packets_per_s": packets_per_s,
         "packets_per_io": packets_per_s / requests_per_s if requests_per_s > 0 else NAN,
         "packets": packets,

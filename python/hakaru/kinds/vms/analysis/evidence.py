@@ -11,8 +11,9 @@ import numpy as np
 from hakaru.analysis.bounds import Bound, Op
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.hops import Passage, worst_port
-from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Evidence, Flow, without_sums
-from hakaru.kinds.vms.analysis.setup import Setup
+from hakaru.analysis.network import Hop
+from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Evidence, Flow, Port, without_sums
+from hakaru.kinds.vms.analysis.setup import OPS, Setup
 
 
 @dataclass
@@ -57,7 +58,8 @@ def evidence_of(
 
     directions = _flows(setup, flows)
     main: Op = directions[0].op if directions else "write"
-    outstanding = mean("outstanding_mean")
+    outstanding, port = mean("outstanding_mean"), worst_port(passages)
+    lossy = [p.hop.entity for p in passages if p.carries == "data" and p.mean("dropped_loss") > 0]
     return Evidence(
         mb_per_s=mean("mb_per_s"),
         used=without_sums({name: estimate.mean for name, estimate in use.items()}),
@@ -65,13 +67,15 @@ def evidence_of(
         late_us=late_us,
         dropped_frames=mean("dropped_frames"),
         dropped_by_lines=sum(p.mean("dropped_loss") for p in passages),
-        port=worst_port(passages),
+        loss_ops=_ops_of(setup, lambda hop: hop.entity in lossy),
+        port=port,
+        port_ops=None if port is None else _ops_of(setup, lambda hop: _is_at(hop, port)),
         flows=directions,
         throttled_links=frozenset(
             p.hop.resource for p in passages if p.carries == "data" and p.hop.held_bits_per_s is not None
         ),
         bounds=tuple(bounds),
-        rtt_ms=setup.rtt_s * 1e3 or None,
+        rtt_ms=setup.common_rtt_s * 1e3 or None,
         buffers_bytes=dict(zip(("send", "receive"), setup.buffers[main], strict=True)),
         connections=setup.sessions,
         r2ts_per_command=mean("r2ts_per_command"),
@@ -83,6 +87,15 @@ def evidence_of(
     )
 
 
+def _ops_of(setup: Setup, is_passed: Callable[[Hop], bool]) -> frozenset[str]:
+    """Directions of the data that pass such a hop. A hop in front of a router may carry both."""
+    return frozenset(op for op in OPS if any(is_passed(hop) for hop in setup.hops(op)))
+
+
+def _is_at(hop: Hop, port: Port) -> bool:
+    return (hop.link, hop.source, hop.target) == (port.link, port.source, port.target)
+
+
 def _load(
     setup: Setup,
     outstanding: float | None,
@@ -90,10 +103,11 @@ def _load(
     mean: Callable[[str], float | None],
 ) -> ClosedLoad:
     """The load, with the rate that follows from round trips, transfers and devices if any of these
-    is known.
+    is known, and all VMs have the same round-trip time.
     """
     depth = setup.outstanding or 0.0
-    if setup.rtt_s <= 0 and device_s <= 0:
+    ways_differ = setup.path is not None and setup.path.ways_differ
+    if ways_differ or (setup.rtt_s <= 0 and device_s <= 0):
         return ClosedLoad(depth, outstanding)
     turns = setup.turns(device_s)
     if turns is not None:
@@ -114,7 +128,7 @@ def _flows(setup: Setup, flows: Mapping[Op, FlowValues]) -> tuple[Flow, ...]:
 
 
 def _flow(setup: Setup, op: Op, share: float, values: FlowValues) -> Flow:
-    rtts_ms = [ms for ms in (values.mean("rtt_ms"), setup.rtt_s * 1e3) if ms]
+    rtts_ms = [ms for ms in (values.mean("rtt_ms"), setup.common_rtt_s * 1e3) if ms]
     return Flow(
         op,
         share,

@@ -26,7 +26,8 @@ def of_repetition(repetition: Repetition, timers_ms: float | None) -> dict[str, 
 
     The counts are those of the measuring phase, in the samples around it. The gap is the longest of
     any VM up to the end of the phase, as seen by the VM's host. Counts that the initiator does not
-    report, as the kernel's, or only at the end, are NaN.
+    report, as the kernel's, or only at the end, are NaN. So is a mean time of failovers or of
+    failbacks of which the phase completed none.
     """
     if timers_ms is None:
         return {}
@@ -39,13 +40,12 @@ def of_repetition(repetition: Repetition, timers_ms: float | None) -> dict[str, 
         return sum(series.grown(start_ns, end_ns) for series in selected) if is_known else float("nan")
 
     gaps = counters.select(engine="initiator", entity=ENTITIES, name="longest_gap_ns_now")
-    losses = grown("path_losses")
     return {
-        "path_losses": losses,
+        "path_losses": grown("path_losses"),
         "path_switches": grown("path_switches"),
         "commands_repeated": grown("commands_repeated"),
         "gap_ms_max": max((series.at(end_ns) for _, series in gaps), default=float("nan")) / 1e6,
-        "failover_ms_mean": quotient(grown("failover_ns_sum"), losses) / 1e6,
+        "failover_ms_mean": quotient(grown("failover_ns_sum"), grown("failovers")) / 1e6,
         "failover_timers_ms": timers_ms,
-        "failback_ms_mean": quotient(grown("failback_ns_sum"), losses) / 1e6,
+        "failback_ms_mean": quotient(grown("failback_ns_sum"), grown("failbacks")) / 1e6,
     }

@@ -41,5 +41,8 @@ def _sentence(event: Json, language: str) -> str:
     values["event"] = say(language, f"event.{event['event']}", {"object": event["object"]})
     if not event["timers_ms"]:
         return say(language, "failover.gap.prompt", values)
-    message = "failover.gap" if event["explained"] else "failover.gap.unexplained"
+    if event["failover_ms"] is None:
+        message = "failover.gap.stayed" if event["explained"] else "failover.gap.stayed.unexplained"
+    else:
+        message = "failover.gap" if event["explained"] else "failover.gap.unexplained"
     return say(language, message, values)

@@ -4,6 +4,8 @@ and the reach of settings.
 limiter   the bottleneck of a point, with the arithmetic
 gain      rates of the settings of a group relative to its first one, at each distance
 reach     the rate at the farthest point of a curve relative to that at its nearest
+
+Invalid points are left out of gain and reach, as of expectations.
 """
 
 from __future__ import annotations
@@ -82,15 +84,15 @@ def _varied_factor(group: list[Curve]) -> str | None:
 
 
 def _gains(group: list[Curve]) -> list[Finding]:
-    """One finding per distance: every setting of the group relative to the first one."""
+    """One finding per distance: every valid point of the group relative to the first setting's."""
     base_curve, gains = group[0], []
     over = _varied_factor(group)
     assert over is not None  # a group has at least two curves
     for base_point in base_curve.points:
-        base_rate = base_point.mean("mb_per_s")
+        base_rate = base_point.mean("mb_per_s") if base_point.valid else None
         rivals = [(c, p) for c in group[1:] if (p := c.at(base_point.setup.rtt_s)) is not None]
         rates = [(c, p, p.mean("mb_per_s")) for c, p in rivals]
-        measured = [(c, p, rate) for c, p, rate in rates if rate is not None]
+        measured = [(c, p, rate) for c, p, rate in rates if rate is not None and p.valid]
         if not base_rate or not measured:
             continue
         where = {f: v for f, v in base_point.factors.items() if f != over}
@@ -122,7 +124,10 @@ def _gain_text(evidence: dict[str, Any]) -> Write:
 
 
 def _reach(curve: Curve) -> Finding | None:
-    near, far = curve.points[0], curve.points[-1]
+    valid = [p for p in curve.points if p.valid]
+    if len(valid) < 2:
+        return None
+    near, far = valid[0], valid[-1]
     first, last = near.mean("mb_per_s"), far.mean("mb_per_s")
     if not first or last is None:
         return None

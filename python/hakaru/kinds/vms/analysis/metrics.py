@@ -78,12 +78,21 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
         percentiles = percentiles_ms(histogram, PERCENTILES.values())
         values |= {f"{prefix}latency_ms_{name}": ms for name, ms in zip(PERCENTILES, percentiles, strict=True)}
     for engine in ("initiator", "array"):
-        cpu = [
-            counters.total_rate(window, engine=engine, entity="process", name=n)
-            for n in ("cpu_user_ns", "cpu_system_ns")
-        ]
-        values[f"{engine}_cpu_us_per_io"] = quotient(sum(cpu) / 1e3, values["iops"])
+        values[f"{engine}_cpu_us_per_io"] = quotient(cpu_rate(counters, window, engine) / 1e3, values["iops"])
     return values
+
+
+def cpu_rate(counters: Counters, window: tuple[int, int], engine: str) -> float:
+    """CPU time of all processes of an engine, in ns per second; NaN if not counted. Busy polling
+    does not count, as in `analysis.utilisation`: a process that polls has no work.
+    """
+
+    def rate(name: str) -> float:
+        return counters.total_rate(window, engine=engine, entity="process", name=name)
+
+    used, polled = rate("cpu_user_ns") + rate("cpu_system_ns"), rate("busy_poll_ns")
+    # The two are counted at slightly different instants. Engines without the counter do not poll.
+    return max(used - polled, 0.0) if math.isfinite(polled) else used
 
 
 def of_stream(delivered_bytes_per_s: float) -> dict[str, float]:

@@ -68,7 +68,9 @@ class EventResult:
     changed_ms: float
     """Time until the last VM no longer used the path, or used it again."""
     failover_ms: float
-    """Time from the last answer over a lost path until its commands were repeated."""
+    """Time from the last answer over a lost path until its commands were repeated on others; NaN if
+    no path's were, because its session returned before or the next event began.
+    """
     losses: float
     commands_repeated: float
     errors: float
@@ -107,8 +109,8 @@ def _result(repetition: Repetition, load: PathLoad, index: int, transition_ns: i
 
     is_failure = name in RETURNS
     timers = timers_of(name, load.multipath, transition_ns)
-    timers_ms, losses = timers.sum_ns / 1e6, grown("path_losses")
-    failover_ms = quotient(grown("failover_ns_sum"), losses) / 1e6
+    timers_ms, failovers = timers.sum_ns / 1e6, grown("failovers")
+    failover_ms = quotient(grown("failover_ns_sum"), failovers) / 1e6
     changes = parts("path_switches" if is_failure else "path_returns")
     gap_ms = max((part.most for part in parts("gap_ns_now")), default=NAN) / 1e6
     usable_min = min((part.least for part in parts("paths_usable_now")), default=NAN)
@@ -124,23 +126,26 @@ def _result(repetition: Repetition, load: PathLoad, index: int, transition_ns: i
         timers_are_most=timers.is_most,
         changed_ms=max((part.last_change_ns - begin for part in changes if part.growth), default=NAN) / 1e6,
         failover_ms=failover_ms,
-        losses=losses,
+        losses=grown("path_losses"),
         commands_repeated=grown("commands_repeated"),
         errors=grown("errors", TOTAL),
         usable_min=usable_min,
-        explained=_excess_ms(name, gap_ms, failover_ms, timers_ms, load) <= tolerance_ms(timers_ms)
+        explained=_excess_ms(name, gap_ms, failover_ms, timers_ms, load, timers_ended=failovers != 0)
+        <= tolerance_ms(timers_ms)
         if is_failure and moves and usable_min > 0
         else None,
     )
 
 
-def _excess_ms(name: str, gap_ms: float, failover_ms: float, timers_ms: float, load: PathLoad) -> float:
+def _excess_ms(
+    name: str, gap_ms: float, failover_ms: float, timers_ms: float, load: PathLoad, *, timers_ended: bool
+) -> float:
     """Difference of a failure's times from its timers' sum, the larger one. A shorter gap is a
     difference only if other paths cannot serve the VMs meanwhile, because nothing shows yet that
-    the path has failed.
+    the path has failed, and if the timers ended: a session that returns before ends the gap.
     """
     gap = gap_ms - timers_ms
-    if name == "link_down" and load.stands_still:
+    if name == "link_down" and load.stands_still and timers_ended:
         gap = abs(gap)
     return gap if math.isnan(failover_ms) else max(gap, abs(failover_ms - timers_ms))
 

@@ -41,6 +41,9 @@ NEGOTIATED = {
 SEND_SEGMENT = "peer_max_recv_data_segment_length"
 """Key of the target's MaxRecvDataSegmentLength, which applies to writes only."""
 
+SAME_DELAY = 1.05
+"""Largest ratio of the delays of two ways that count as equal."""
+
 
 OPS: tuple[Op, Op] = ("read", "write")
 
@@ -94,8 +97,13 @@ class Setup:
 
     @property
     def rtt_s(self) -> float:
-        """Round-trip time of the idle path; 0 if it is unknown."""
+        """Round-trip time of the idle path, the longest if ways differ; 0 if it is unknown."""
         return self.path.rtt_s if self.path is not None else 0.0
+
+    @property
+    def common_rtt_s(self) -> float:
+        """Round-trip time of the idle path of every VM; 0 if it is unknown or ways differ."""
+        return 0.0 if self.path is None or self.path.ways_differ else self.path.rtt_s
 
     def hops(self, op: Op) -> tuple[Hop, ...]:
         """Every channel that data of this direction passes, each once."""
@@ -128,7 +136,8 @@ class Setup:
 
     def turns(self, device_s: float) -> Bound | None:
         """The closed form `turns`, if a request spends `device_s` in the array's devices in all of
-        its commands together. None if the path is unknown or the load has no closed form.
+        its commands together. None if the path is unknown, ways differ, or the load has no closed
+        form.
         """
         if self.path is None or self.exchange is None:
             return None
@@ -214,17 +223,23 @@ def _paths(plan: LabPlan, load: VmsLoad, hosts: Sequence[str], array: str) -> di
 
 
 def _path(plan: LabPlan, load: VmsLoad, hosts: Sequence[str], array: str, exchange: Exchange | None) -> Path | None:
-    """The rate that all hosts share, the smallest MTU, and the round-trip time of the longest
-    path.
+    """The rate that all hosts share, the MTU of the way with the largest frames, and the round-trip
+    time of the longest way. Each bounds the rate from above, except the round-trip time if ways
+    differ (`Path.ways_differ`).
     """
     reads = exchange is not None and exchange.op == "read"
     pairs = [(array, host) if reads else (host, array) for host in hosts]
     paths = [way for pair in pairs for way in _used_ways(plan, load, *pair)]
     if not paths:
         return None
-    mtu = min(line.mtu for path in paths for line in path.hops)
-    rate = together_bits_per_s(paths)
-    return Path(None if rate is None else float(rate), mtu, 2 * max(path.delay_us for path in paths) / 1e6)
+    mtu = max(min(line.mtu for line in path.hops) for path in paths)
+    rate, delays_us = together_bits_per_s(paths), [path.delay_us for path in paths]
+    return Path(
+        None if rate is None else float(rate),
+        mtu,
+        2 * max(delays_us) / 1e6,
+        ways_differ=max(delays_us) > SAME_DELAY * min(delays_us),
+    )
 
 
 def of_negotiated(setup: Setup, agreed: Mapping[str, Any]) -> Setup:
