@@ -19,7 +19,7 @@ use crate::shared::barriers::AfterAbort;
 use crate::shared::outbox::Effect;
 use crate::task::Stage;
 use crate::task::answer::finish;
-use crate::task::parameters::{finish_after_aborts, resume};
+use crate::task::parameters::{abandon, finish_after_aborts, resume};
 
 impl Target {
     /// Settles all effects, including those that result from settling others.
@@ -152,11 +152,24 @@ impl Target {
         if let Some(task) = task {
             self.abort_for(task, &notices);
         }
-        if let Some((key, outcome)) = continued
-            && let Some(mut conn) = owner_of(&mut self.connections, &self.core, key)
-        {
-            resume(&mut conn, &mut self.core, key, outcome);
-            conn.link.announce(&mut self.core.outbox);
+        if let Some((key, outcome)) = continued {
+            self.continue_command(key, outcome);
+        }
+    }
+
+    /// Continues a command whose notices were delivered, unless it was aborted meanwhile.
+    fn continue_command(&mut self, key: Key, outcome: Outcome) {
+        let core = &mut self.core;
+        let task = core.tasks.get(key);
+        let is_aborted = task.is_some_and(|task| task.stage == Stage::Aborted);
+        let mut conn = owner_of(&mut self.connections, core, key);
+        if is_aborted {
+            abandon(conn.as_mut(), core, key, &outcome);
+        } else if let Some(conn) = &mut conn {
+            resume(conn, core, key, outcome);
+        }
+        if let Some(conn) = &mut conn {
+            conn.link.announce(&mut core.outbox);
         }
     }
 
@@ -252,5 +265,60 @@ fn continue_login(
     match &mut entry.conn.phase {
         Phase::Login(Some(login)) => hold_text(&entry.conn.link, login, core),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::login::access::Access as AccessList;
+    use crate::task::{Access, Task};
+    use crate::{Limits, LuDescription, TargetConfig};
+    use hakaru_wire::iscsi::{CmdSn, Itt, Lun, ScsiCommand, StatSn, TaskAttribute};
+
+    #[test]
+    fn a_command_that_was_aborted_before_it_continued_accesses_nothing_and_ends_the_wait_for_it() {
+        let mut target = Target::new(TargetConfig {
+            target_name: "iqn.2026-01.net.example:array".to_owned(),
+            portals: vec!["10.0.0.1:3260".parse().expect("an address")],
+            port_groups: Vec::new(),
+            lus: vec![LuDescription::new(0, 1 << 20)],
+            access: AccessList::default(),
+            limits: Limits::default(),
+        });
+        let key = |index| Key {
+            index,
+            generation: 0,
+        };
+        let connection = ConnectionId(key(7));
+        let access = Access::Parameters { length_bytes: 24 };
+        let command = ScsiCommand {
+            immediate: true,
+            is_final: true,
+            read: false,
+            write: true,
+            attribute: TaskAttribute::Simple,
+            lun: Lun::default(),
+            itt: Itt(1),
+            expected_data_transfer_length: 24,
+            cmd_sn: CmdSn(0),
+            exp_stat_sn: StatSn(0),
+            cdb: [0; 16],
+            data_segment_length: 0,
+        };
+        let (aborted, task) = target
+            .core
+            .tasks
+            .insert_with(|_| Task::new(Time::ZERO, connection, &command, 0, access));
+        task.stage = Stage::Aborted;
+        let answer = AfterAbort::FinishTask { task: key(99) };
+        target.core.barriers.add(vec![aborted], answer);
+        let resume = Some((aborted, Outcome::Flush { lu: 0 }));
+        let notify = Effect::Notify { connection, resume };
+        target.core.outbox.effects.push_back(notify);
+        target.settle(Time::ZERO);
+        assert!(target.poll_io().is_none());
+        assert!(!target.core.barriers.has(answer));
+        assert!(target.core.tasks.get(aborted).is_none());
     }
 }

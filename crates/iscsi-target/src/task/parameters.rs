@@ -1,6 +1,6 @@
 //! Commands with a parameter list (MODE SELECT, PERSISTENT RESERVE OUT, UNMAP, EXTENDED COPY).
 
-use hakaru_scsi_device::{Io, IoId, IoOp, IoResult, Job, Outcome, Verdict};
+use hakaru_scsi_device::{Io, IoFailure, IoId, IoOp, IoResult, Job, Outcome, Verdict};
 use hakaru_send_queue::Key;
 use hakaru_wire::scsi::{Sense, Status};
 
@@ -8,6 +8,7 @@ use crate::connection::Active;
 use crate::shared::Core;
 use crate::shared::barriers::AfterAbort;
 use crate::shared::outbox::Effect;
+use crate::task::abort::finish_aborted;
 use crate::task::answer::finish;
 use crate::task::program::start_operation;
 use crate::task::read::begin_program;
@@ -72,6 +73,16 @@ pub(crate) fn resume(conn: &mut Active<'_>, core: &mut Core, key: Key, outcome: 
         op,
         received_bytes: None,
     });
+}
+
+/// Ends a command that was aborted after the execution of its parameter list and before it
+/// continued. No access of it is outstanding, so nothing else would end it, and the command that
+/// has aborted it would wait for ever. What the command has begun is taken back.
+pub(crate) fn abandon(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, outcome: &Outcome) {
+    if matches!(outcome, Outcome::Keep) {
+        end_keeping(core, key, &IoResult::Failed(IoFailure::Internal));
+    }
+    finish_aborted(conn, core, key);
 }
 
 /// Begins the operation of a command with a parameter list.
