@@ -52,6 +52,12 @@ def test_gauges_of_an_array_follow_from_its_counters() -> None:
     }
 
 
+def test_drive_with_parts_is_as_busy_as_the_busiest_of_them() -> None:
+    rows = array("array", "group/0", ops=1000, queue_ns=20 * S)
+    rows += array("array", "drive/0.0", busy_ns=2 * S, controller_busy_ns=0.5 * S, dies_busy_ns=0.8 * S, queue_ns=S)
+    assert of_repetition(counters(*rows), WINDOW)["drive_busy_percent"] == {"group/0": pytest.approx(40)}
+
+
 def test_gauges_do_not_depend_on_the_interval_of_the_drives() -> None:
     rows = array("array", "group/0", ops=1000, queue_ns=20 * S)
     for drive in range(2):

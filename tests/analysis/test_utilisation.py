@@ -42,6 +42,27 @@ def test_busiest_drive_is_named_and_groups_are_averaged() -> None:
     assert used["group/1"].percent == pytest.approx(75)
 
 
+def test_device_is_used_as_much_as_the_busiest_of_its_parts_over_the_window() -> None:
+    grown = {"busy_ns": 2.0, "controller_busy_ns": 0.5, "dies_busy_ns": 0.3}
+    rows = [("array", "array", "drive/0.0", name, seconds * S) for name, seconds in grown.items()]
+    rows += [("array", "array", "drive/0.1", "busy_ns", 0.4 * S)]
+    # The port had received for longer than it sends in the window.
+    table = [
+        {"node": "array", "engine": "array", "entity": "port/0", "name": name, "at_ns": at, "value": value}
+        for name, values in (("busy_ns", (100 * S, 101 * S)), ("receive_busy_ns", (100 * S, 100 * S)))
+        for at, value in zip((0, 2 * S), values, strict=True)
+    ]
+    table += [
+        {"node": "array", "engine": "array", "entity": "port/0", "name": "send_busy_ns", "at_ns": at, "value": value}
+        for at, value in ((0, 0), (2 * S, 1 * S))
+    ]
+    port = of_repetition(Counters.of_table(pa.Table.from_pylist(table)), WINDOW, [])
+    assert port["port/0"].percent == pytest.approx(50)
+    drives = of_repetition(counters(*rows), WINDOW, [])
+    assert (drives["drives"].percent, drives["drives"].member) == (pytest.approx(25), "drive/0.0")
+    assert drives["drives_average"].percent == pytest.approx(22.5)
+
+
 def test_link_utilisation_is_relative_to_its_rate_and_includes_framing() -> None:
     frames = 81_274.0  # 1 Gbit/s of full frames: 1538 bytes on the wire, of which an interface counts 1514
     counted = counters(

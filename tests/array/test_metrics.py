@@ -156,3 +156,12 @@ def test_rates_follow_from_two_samples() -> None:
         "lu/0": {"reads_per_s": 3.0},
     }
     assert rates(None, now) == rates(now, now) == {}
+
+
+def test_part_of_a_device_that_is_the_busiest_is_its_busy_time() -> None:
+    busy = {"busy_ns": 1e9, "receive_busy_ns": 0.0, "send_busy_ns": 2e8}
+    before, now = (
+        Sample(at_ns=at, counters={"port/0": {name: factor * value for name, value in busy.items()}})
+        for at, factor in ((0, 0.0), (1_000_000_000, 1.0))
+    )
+    assert rates(before, now)["port/0"]["busy_percent"] == pytest.approx(20)

@@ -94,17 +94,19 @@ impl Array {
     /// within the group.
     ///
     /// # Panics
-    /// If the group does not exist or the range is outside it.
+    /// If the group does not exist or the range is outside it, unless the range is unmapped.
     pub fn handle_request(&mut self, now: Time, request: Request) {
         self.handle_timeout(now);
-        let capacity = self
-            .group_capacity_bytes(request.group)
-            .expect("the group exists");
-        let end = request.offset_bytes.checked_add(request.length_bytes);
-        assert!(
-            end.is_some_and(|end| end <= capacity),
-            "the request lies within its group"
-        );
+        if !request.unmapped {
+            let capacity = self
+                .group_capacity_bytes(request.group)
+                .expect("the group exists");
+            let end = request.offset_bytes.checked_add(request.length_bytes);
+            assert!(
+                end.is_some_and(|end| end <= capacity),
+                "the request lies within its group"
+            );
+        }
         let active = self.active.insert(request);
         match self.enter_port(active, Op::Write) {
             Some(at) => self.schedule(at, Event::PortReceived { request: active }),
@@ -148,9 +150,11 @@ impl Array {
     /// Calls `visit(entity, name, value)` for every counter as of `now`. The entities are
     /// `controller`, `port/0`, `cache`, `group/G` and `drive/G.D`.
     ///
-    /// A port's `busy_ns` is that of its busier direction, or of both if they share the port. A
-    /// group is busy while it has a request. Its `service_ns` is the time that its drives spent on
-    /// commands that have ended. The controller's `queue_ns` includes its additional latency.
+    /// `busy_ns` is the time with at least one request present. A port whose directions transfer at
+    /// the same time, and a flash drive, also have a busy time of each part (`receive_busy_ns`):
+    /// over any window, the growth of the busiest part is the utilisation. The `service_ns` of a
+    /// group is the time that its drives spent on commands that have ended. The controller's
+    /// `queue_ns` includes its additional latency.
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.handle_timeout(now);
         let now = self.now;
@@ -160,7 +164,7 @@ impl Array {
         controller.queue_ns += self.latency.queue_ns;
         controller.visit("controller", visit);
         if let Some(port) = &mut self.port {
-            port.usage(now).visit("port/0", visit);
+            port.visit_counters(now, "port/0", visit);
         }
         if let Some(cache) = &mut self.cache {
             cache.visit_counters(now, visit);
@@ -260,6 +264,9 @@ impl Array {
     /// Passes a request from the controller to the cache, or to its group if there is no cache.
     fn enter_storage(&mut self, key: usize) {
         let request = self.active[key];
+        if request.unmapped {
+            return self.leave_storage(key);
+        }
         match &mut self.cache {
             Some(cache) => cache.handle_request(self.now, key, &request),
             None => self.groups.submit(

@@ -87,7 +87,7 @@ impl Drive {
     ) {
         self.usage(now).visit(entity, visit);
         if let Drive::Ssd(ssd) = self {
-            ssd.visit_flash(entity, visit);
+            ssd.visit_flash(now, entity, visit);
         }
     }
 }

@@ -86,7 +86,7 @@ struct Group {
     trims: bool,
     usage: Usage,
     /// Half of a mirrored pair to read if both are equally busy, 0 or 1. Alternates with every
-    /// read.
+    /// choice.
     mirror_turn: u32,
 }
 
@@ -260,14 +260,23 @@ impl Group {
         if op == Op::Flush || (op == Op::Unmap && !self.trims) {
             return stages;
         }
+        let (drives, turn) = (&self.drives, &mut self.mirror_turn);
+        // One half per pair: the units of a pair are adjacent on its drives, so that those of one
+        // half become one command.
+        let mut halves: Vec<(u32, u32)> = Vec::new();
+        let mut half_of = |pair| match halves.iter().find(|(known, _)| *known == pair) {
+            Some((_, half)) => *half,
+            None => {
+                let half = less_busy_half(drives, turn, pair);
+                halves.push((pair, half));
+                half
+            }
+        };
         let mut done = 0;
         while done < length {
             let rest = (offset + done, length - done);
             let (start, together) = self.extents.map_or(rest, |e| e.locate(rest.0, rest.1));
-            let (drives, turn) = (&self.drives, &mut self.mirror_turn);
-            stages.extend(plan(&self.layout, op, start, together, &mut |pair| {
-                less_busy_half(drives, turn, pair)
-            }));
+            stages.extend(plan(&self.layout, op, start, together, &mut half_of));
             done += together;
         }
         stages

@@ -36,6 +36,9 @@ pub struct Request {
     /// write. `Some`: the array has or makes the data of the range itself, as for a copy inside it, and
     /// receives so many bytes, such as the one block of WRITE SAME.
     pub received_bytes: Option<u64>,
+    /// A read of a range that no drive has, such as an unmapped range of a thin LU. It costs the
+    /// controller and the port as any read, and neither cache nor drives. The position is ignored.
+    pub unmapped: bool,
 }
 
 impl Request {

@@ -30,6 +30,8 @@ pub(crate) struct Port {
     /// Received data, and data sent if the directions share a server.
     receive: Server,
     send: Option<Server>,
+    /// Counters of both directions together.
+    usage: Usage,
 }
 
 impl Port {
@@ -40,6 +42,7 @@ impl Port {
             command_ns: config.command_us * 1e3,
             receive: Server::default(),
             send: (!config.shared).then(Server::default),
+            usage: Usage::default(),
         }
     }
 
@@ -47,7 +50,9 @@ impl Port {
     /// end of the transfer. `None` if the request has no data.
     pub(crate) fn submit(&mut self, now: Time, op: Op, bytes: u64) -> Option<Time> {
         let ns = self.transfer_ns(bytes);
-        Some(self.direction(op)?.submit(now, ns))
+        let end = self.direction(op)?.submit(now, ns);
+        self.usage.arrive(now);
+        Some(end)
     }
 
     /// Counts a transfer that has ended.
@@ -55,18 +60,26 @@ impl Port {
         let ns = self.transfer_ns(bytes);
         if let Some(server) = self.direction(op) {
             server.usage.leave(now, op, bytes, ns);
+            self.usage.leave(now, op, bytes, ns);
         }
     }
 
-    /// Returns the counters of both directions as of `now`.
-    pub(crate) fn usage(&mut self, now: Time) -> Usage {
-        self.receive.usage.advance(now);
-        match &mut self.send {
-            Some(send) => {
-                send.usage.advance(now);
-                self.receive.usage.both_directions(&send.usage)
-            }
-            None => self.receive.usage.clone(),
+    /// Calls `visit` for every counter as of `now`. Directions that transfer at the same time have
+    /// their own busy times. The busier one over a window limits the port, and only the growth of
+    /// each shows which one that is.
+    pub(crate) fn visit_counters(
+        &mut self,
+        now: Time,
+        entity: &str,
+        visit: &mut dyn FnMut(&str, &str, f64),
+    ) {
+        self.usage.advance(now);
+        self.usage.visit(entity, visit);
+        if let Some(send) = &mut self.send {
+            self.receive.usage.advance(now);
+            send.usage.advance(now);
+            visit(entity, "receive_busy_ns", self.receive.usage.busy_ns as f64);
+            visit(entity, "send_busy_ns", send.usage.busy_ns as f64);
         }
     }
 

@@ -60,23 +60,6 @@ impl Usage {
         }
     }
 
-    /// Returns the counters of a resource with two concurrent directions: the busy time of the
-    /// busier one, and the sums of all others.
-    pub(crate) fn both_directions(&self, other: &Usage) -> Usage {
-        Usage {
-            busy_ns: self.busy_ns.max(other.busy_ns),
-            queue_ns: self.queue_ns + other.queue_ns,
-            service_ns: self.service_ns + other.service_ns,
-            reads: self.reads + other.reads,
-            writes: self.writes + other.writes,
-            read_bytes: self.read_bytes + other.read_bytes,
-            write_bytes: self.write_bytes + other.write_bytes,
-            others: self.others + other.others,
-            present: self.present + other.present,
-            since: self.since,
-        }
-    }
-
     /// Calls `visit` for every counter.
     pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
         let mut counter = |name, value: u64| visit(entity, name, value as f64);

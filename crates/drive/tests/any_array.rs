@@ -163,6 +163,7 @@ fn any_request(rng: &mut Pcg64, array: &Array, groups: usize, id: u64) -> Reques
         length_bytes,
         fua: rng.random_range(0..8) == 0,
         received_bytes: None,
+        unmapped: false,
     }
 }
 

@@ -77,6 +77,7 @@ fn request(id: u64, op: Op, offset_bytes: u64, length_bytes: u64) -> Request {
         length_bytes,
         fua: false,
         received_bytes: None,
+        unmapped: false,
     }
 }
 

@@ -64,6 +64,7 @@ fn request(id: u64, op: Op, offset_bytes: u64, length_bytes: u64) -> Request {
         length_bytes,
         fua: false,
         received_bytes: None,
+        unmapped: false,
     }
 }
 
@@ -263,6 +264,7 @@ fn mixed_load(prompt: bool) -> (Array, Vec<Completion>, f64) {
                 length_bytes,
                 fua: false,
                 received_bytes: None,
+                unmapped: false,
             },
         );
     }
@@ -434,6 +436,42 @@ fn both_directions_of_a_shared_port_carry_its_rate_together() {
     );
 }
 
+/// The port receives for 100 times as long as it then sends. Over the second part, it only sends.
+#[test]
+fn each_direction_of_a_port_has_its_own_busy_time() {
+    let mut model = array_of(Raid::Raid0, 8, hdd());
+    let port = Port {
+        rate_bytes_per_s: 100e6,
+        shared: false,
+        command_us: 0.0,
+    };
+    model.port = Some(port.clone());
+    let mut array = Array::new(&model, 1).expect("valid");
+    for id in 0..100 {
+        array.handle_request(Time::ZERO, request(id, Op::Write, id * MIB, MIB));
+    }
+    drain(&mut array);
+    let begin = Time::from_secs_f64(10.0);
+    let before = counters(&mut array, begin);
+    array.handle_request(begin, request(100, Op::Read, 0, MIB));
+    drain(&mut array);
+    let after = counters(&mut array, Time::from_secs_f64(20.0));
+    let grown = |name: &str| total(&after, "port/", name) - total(&before, "port/", name);
+    assert_eq!(total(&before, "port/", "receive_busy_ns"), 1_048_576_000.0);
+    assert_eq!(grown("receive_busy_ns"), 0.0);
+    assert_eq!(grown("send_busy_ns"), 10_485_760.0);
+    assert_eq!(grown("busy_ns"), 10_485_760.0);
+
+    let shared = Port {
+        shared: true,
+        ..port
+    };
+    model.port = Some(shared);
+    let mut array = Array::new(&model, 1).expect("valid");
+    let all = counters(&mut array, begin);
+    assert!(all.keys().all(|(_, name)| !name.ends_with("_busy_ns")));
+}
+
 /// The drives of a RAID 0 serve the read at once. Its data then waits for the transfers of the
 /// writes that arrived before.
 #[test]
@@ -491,6 +529,35 @@ fn a_port_carries_only_the_data_that_is_received_or_sent() {
     assert_eq!(of("group/", "read_bytes"), 2.0 * MIB as f64);
 }
 
+/// 1 MiB takes 10.48576 ms through the port and 0.2 ms in the controller, besides its command.
+#[test]
+fn a_read_of_an_unmapped_range_costs_the_controller_and_the_port_alone() {
+    let mut model = array_of(Raid::Raid0, 1, hdd());
+    model.controller.command_us = 50.0;
+    model.controller.data_us_per_mib = 200.0;
+    model.port = Some(Port {
+        rate_bytes_per_s: 100e6,
+        shared: false,
+        command_us: 0.0,
+    });
+    let mut array = Array::new(&model, 1).expect("valid");
+    let read = Request {
+        group: 7,
+        unmapped: true,
+        ..request(0, Op::Read, 0, MIB)
+    };
+    array.handle_request(Time::ZERO, read);
+    let at = drain(&mut array)[0].at;
+    assert_eq!(at.0, 250_000 + 10_485_760);
+    let all = counters(&mut array, at);
+    assert_eq!(total(&all, "port/", "read_bytes"), MIB as f64);
+    assert_eq!(total(&all, "controller", "read_bytes"), MIB as f64);
+    assert_eq!(
+        total(&all, "group/", "ops") + total(&all, "drive/", "ops"),
+        0.0
+    );
+}
+
 #[test]
 fn the_latency_of_the_controller_delays_each_command_and_no_other() {
     let ends = |latency_us| {
@@ -536,6 +603,18 @@ fn mirrors_share_the_reads() {
     });
     let all = counters(&mut array, end);
     assert_within(total(&all, "drive/0.0", "reads"), 1000.0, 0.1);
+}
+
+/// The stripe units of a pair that a read covers are adjacent on both of its drives.
+#[test]
+fn a_long_read_is_one_command_for_each_mirrored_pair() {
+    for drives in [2, 4] {
+        let mut array = Array::new(&array_of(Raid::Raid1, drives, hdd()), 1).expect("valid");
+        array.handle_request(Time::ZERO, request(0, Op::Read, 0, MIB));
+        drain(&mut array);
+        let all = counters(&mut array, Time::from_secs_f64(1.0));
+        assert_eq!(total(&all, "drive/", "reads"), f64::from(drives / 2));
+    }
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn request(id: u64, op: Op, offset_bytes: u64, length_bytes: u64) -> Request {
         length_bytes,
         fua: false,
         received_bytes: None,
+        unmapped: false,
     }
 }
 
@@ -221,7 +222,57 @@ fn the_counters_of_flash_writes_and_garbage_collection_match_their_cost() {
     let expected =
         page_us(moves) * (50.0 * published / moves + 665.5) + page_us(published) / 256.0 * 3000.0;
     assert_within(share * 16.0 * now.0 as f64 / 1e3, expected, 0.06);
-    assert!(all["busy_ns"] <= now.0 as f64 && all["busy_ns"] > all["gc_ns"] / 16.0);
+    assert!(all["dies_busy_ns"] <= now.0 as f64 && all["dies_busy_ns"] > all["gc_ns"] / 16.0);
+}
+
+/// A drive that serves one command at a time is never idle, and none of its parts is near its limit.
+#[test]
+fn one_command_at_a_time_fills_no_part_of_a_drive() {
+    let drive = Drive::Ssd(sheet::preset("sata-ssd-960"));
+    let mut array = Array::new(&alone(drive), 1).expect("valid");
+    let mut now = Time::ZERO;
+    for id in 0..1000 {
+        let read = request(id, Op::Read, id * 7919 * 4 * KIB, 4 * KIB);
+        now = Time(now.0 + time_of(&mut array, now, read));
+    }
+    let all = counters(&mut array, now);
+    let percent = |name: &str| 100.0 * all[name] / now.0 as f64;
+    assert_within(percent("busy_ns"), 100.0, 1e-6);
+    // 13.9 us in the controller, 30 us of latency, 48 us on one of 40 dies, and 4 KiB at 400 MB/s
+    // over one of 8 channels and at 500 MB/s over the interface.
+    let command_us = 13.9 + 30.0 + 48.0 + 10.24 + 8.192;
+    assert_within(percent("controller_busy_ns"), 1390.0 / command_us, 0.001);
+    assert_within(percent("dies_busy_ns"), 4800.0 / 40.0 / command_us, 0.001);
+    assert_within(
+        percent("channels_busy_ns"),
+        1024.0 / 8.0 / command_us,
+        0.001,
+    );
+    assert_within(percent("send_busy_ns"), 819.2 / command_us, 0.001);
+    assert_eq!(all["receive_busy_ns"], 0.0);
+}
+
+/// The interface receives for longer than it then sends. Over the second part, it only sends.
+#[test]
+fn the_busy_time_of_a_part_grows_while_another_one_has_been_busy_for_longer() {
+    let drive = Ssd {
+        interface_bytes_per_s: 100e6,
+        ..ssd()
+    };
+    let mut array = Array::new(&alone(Drive::Ssd(drive)), 1).expect("valid");
+    let mut now = Time::ZERO;
+    let run = |array: &mut Array, now: &mut Time, op, count: u64| {
+        for id in 0..count {
+            *now = Time(now.0 + time_of(array, *now, request(id, op, id * MIB, MIB)));
+        }
+    };
+    run(&mut array, &mut now, Op::Write, 64);
+    let (before, begin) = (counters(&mut array, now), now);
+    run(&mut array, &mut now, Op::Read, 16);
+    let after = counters(&mut array, now);
+    let percent = |name: &str| 100.0 * (after[name] - before[name]) / now.ns_since(begin) as f64;
+    assert_eq!(percent("receive_busy_ns"), 0.0);
+    assert_within(percent("send_busy_ns"), 98.0, 0.02);
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(crate) struct Stretch {
     pub(crate) offset_bytes: u64,
     /// Length, bytes; 0 costs only the controller's time.
     pub(crate) length_bytes: u64,
+    /// No drive has the range ([`Request::unmapped`]).
+    pub(crate) unmapped: bool,
 }
 
 /// Work of the drives for one access.
@@ -91,6 +93,7 @@ impl<T> Gate<T> {
                     length_bytes: stretch.length_bytes,
                     fua,
                     received_bytes,
+                    unmapped: stretch.unmapped,
                 },
             );
             // They cross the port once.

@@ -23,7 +23,7 @@ pub struct Lu<M> {
     /// Permanent name of the data, independent of the LUN, so that other data does not inherit
     /// persistent state (reservations). `None` if the data ends with the process.
     pub identity: Option<String>,
-    /// UNMAP commands that reached the store.
+    /// Accesses that unmap. An UNMAP command makes one for every GiB that it unmaps.
     pub unmaps: u64,
 }
 
@@ -121,6 +121,7 @@ impl<M> Lu<M> {
             group: self.place.group,
             offset_bytes: self.place.offset_bytes + offset_bytes,
             length_bytes,
+            unmapped: false,
         }
     }
 }

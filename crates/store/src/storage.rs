@@ -101,6 +101,7 @@ impl<M: LuMemory> Storage<M> {
                 group: 0,
                 offset_bytes: 0,
                 length_bytes: 0,
+                unmapped: false,
             });
         }
         let volume = self.volume_of(io.lun);

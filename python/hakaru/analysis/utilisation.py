@@ -13,8 +13,10 @@
 
 Time in which an engine polled without finding work (`busy_poll_ns`) does not count.
 
-Modelled devices serve one request at a time, so busy time is exact. In a lab with several arrays,
-the name of a device contains its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.
+A modelled device that serves one request at a time is used while it is busy. A flash drive, and a
+port whose directions transfer at the same time, are used as much as their busiest part is busy
+over the window: controller, either direction, channels or dies. In a lab with several arrays, the
+name of a device contains its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.counters import Counters
+from hakaru.analysis.counters import Counters, Series
 from hakaru.analysis.rules.limits import MACHINE
 from hakaru.lab.plan.parts import Link
 
@@ -32,6 +34,8 @@ ENGINES = ("initiator", "backup", "array", "fabric")
 BUSY = ("user", "system", "irq", "softirq", "steal")
 IDLE = ("idle", "iowait")
 """Kinds of time of a machine's CPUs, of which the watch counts nanoseconds (`user_ns`)."""
+PARTS = ("controller_busy_ns", "receive_busy_ns", "send_busy_ns", "channels_busy_ns", "dies_busy_ns")
+"""Busy times of the parts of a modelled device that work at the same time."""
 ETHERNET_EXTRA_BYTES = 24  # preamble 8, FCS 4, gap 12: on the wire, but in no interface counter
 ETHERNET_HEADER_BYTES = 14
 TCP_IP_HEADER_BYTES = 52  # IPv4 20, TCP 20, timestamp option 12
@@ -74,10 +78,23 @@ def of_repetition(counters: Counters, window: tuple[int, int], nics: list[Nic]) 
     return use_by_resource
 
 
-def _busy(counters: Counters, window: tuple[int, int], node: str, entity: str) -> dict[str, float]:
-    """Entity → busy time in percent."""
-    selected = counters.select(engine="array", node=node, entity=entity, name="busy_ns")
-    return {k.entity: s.rate(*window) / 1e7 for k, s in selected}
+def busy_series(counters: Counters, entity: str, node: str | None = None) -> dict[tuple[str, str], list[Series]]:
+    """Node and entity → busy time of a modelled device: of each of its parts, or of the whole if it
+    has none. An `entity` that ends in `/` selects all entities with that prefix.
+    """
+    found: dict[tuple[str, str], list[Series]] = {}
+    for name in (*PARTS, "busy_ns"):
+        for key, series in counters.select(engine="array", node=node, entity=entity, name=name):
+            # With parts, `busy_ns` is the time with any request at all, which limits nothing.
+            if name != "busy_ns" or (key.node, key.entity) not in found:
+                found.setdefault((key.node, key.entity), []).append(series)
+    return found
+
+
+def busy_percent(counters: Counters, window: tuple[int, int], node: str, entity: str) -> dict[str, float]:
+    """Entity → busy time in percent, of the busiest part over the window."""
+    devices = busy_series(counters, entity, node)
+    return {name: max(part.rate(*window) for part in parts) / 1e7 for (_, name), parts in devices.items()}
 
 
 def arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
@@ -91,7 +108,7 @@ def arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
 
 def _drives(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
     for node, suffix, prefix in arrays(counters):
-        drives = _busy(counters, window, node, "drive/")
+        drives = busy_percent(counters, window, node, "drive/")
         if not drives:
             continue
         busiest = max(drives, key=lambda d: drives[d])
@@ -106,9 +123,9 @@ def _drives(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, 
 
 def _single(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
     for node, suffix, prefix in arrays(counters):
-        for percent in _busy(counters, window, node, "controller").values():
+        for percent in busy_percent(counters, window, node, "controller").values():
             yield f"controller{suffix}", Use(percent)
-        for name, percent in sorted(_busy(counters, window, node, "port/").items()):
+        for name, percent in sorted(busy_percent(counters, window, node, "port/").items()):
             yield f"port/{prefix}{name.removeprefix('port/')}", Use(percent)
 
 

@@ -104,8 +104,7 @@ impl Dies {
         self.channels[channel].serve(now, ns)
     }
 
-    /// Returns the mean busy time of the dies until `now`, or of the channels if that is longer,
-    /// ns.
+    /// Returns the mean busy time of the dies until `now`, ns.
     pub(super) fn busy_until(&self, now: Time) -> u64 {
         let ahead = |(_, ends): &(Work, Time)| ends.ns_since(now);
         let ahead: u64 = self
@@ -114,9 +113,13 @@ impl Dies {
             .filter_map(|d| d.in_service.as_ref())
             .map(ahead)
             .sum();
-        let dies = (self.busy_ns - ahead) / self.dies.len() as u64;
-        let channels: u64 = self.channels.iter().map(|c| c.busy_until(now)).sum();
-        dies.max(channels / self.channels.len() as u64)
+        (self.busy_ns - ahead) / self.dies.len() as u64
+    }
+
+    /// Returns the mean busy time of the channels until `now`, ns.
+    pub(super) fn channels_busy_until(&self, now: Time) -> u64 {
+        let busy: u64 = self.channels.iter().map(|c| c.busy_until(now)).sum();
+        busy / self.channels.len() as u64
     }
 
     fn start_next(&mut self, now: Time, die: u32) -> Option<Time> {

@@ -162,20 +162,31 @@ impl SsdDrive {
         Some(at)
     }
 
-    /// Returns the counters as of `now`. The busy time is that of the busiest of controller, each
-    /// direction of the interface, channels on average and dies on average.
+    /// Returns the counters as of `now`. The busy time is that with a command present, which says
+    /// little about a drive that serves many commands at once; see [`SsdDrive::visit_flash`].
     pub(crate) fn usage(&mut self, now: Time) -> &Usage {
         self.usage.advance(now);
-        let lines = [&self.controller, &self.inward, &self.outward];
-        let busiest = lines.iter().map(|line| line.busy_until(now)).max();
-        let busy = busiest.unwrap_or(0).max(self.dies.busy_until(now));
-        // The busiest resource may change, but the counter must never fall.
-        self.usage.busy_ns = self.usage.busy_ns.max(busy);
         &self.usage
     }
 
-    /// Calls `visit` for every counter that only flash drives have.
-    pub(crate) fn visit_flash(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
+    /// Calls `visit` for every counter that only flash drives have. Each part has its own busy
+    /// time, because the busiest part of a window need not be the busiest one since the start.
+    pub(crate) fn visit_flash(
+        &self,
+        now: Time,
+        entity: &str,
+        visit: &mut dyn FnMut(&str, &str, f64),
+    ) {
+        let parts = [
+            ("controller_busy_ns", self.controller.busy_until(now)),
+            ("receive_busy_ns", self.inward.busy_until(now)),
+            ("send_busy_ns", self.outward.busy_until(now)),
+            ("channels_busy_ns", self.dies.channels_busy_until(now)),
+            ("dies_busy_ns", self.dies.busy_until(now)),
+        ];
+        for (name, busy_ns) in parts {
+            visit(entity, name, busy_ns as f64);
+        }
         visit(entity, "gc_ns", self.dies.gc_ns as f64);
         visit(
             entity,

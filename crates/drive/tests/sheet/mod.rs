@@ -85,6 +85,7 @@ pub fn run(drive: Drive, load: Load) -> Outcome {
                 length_bytes: load.bytes,
                 fua: false,
                 received_bytes: None,
+                unmapped: false,
             },
         );
     };

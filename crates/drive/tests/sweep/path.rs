@@ -270,6 +270,7 @@ impl Hosts {
                 length_bytes,
                 fua: false,
                 received_bytes: None,
+                unmapped: false,
             },
         );
     }

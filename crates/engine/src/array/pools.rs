@@ -1,6 +1,7 @@
 //! Preparation of an array's pools before it serves: opens them, and adds the configured groups and
 //! volumes that they lack.
-use hakaru_contract::{ArrayConfig, GroupConfig, LuConfig, StoreConfig};
+use hakaru_contract::{ArrayConfig, GroupConfig, LuConfig, PoolConfig, StoreConfig};
+use hakaru_drive::Array;
 use hakaru_pool::{Failure as Refusal, Request, SIZE_BYTES_MAX, VolumeId};
 use hakaru_runtime::{Events, Reactor, Token, clock};
 
@@ -15,13 +16,17 @@ pub const POOLS_MAX: usize = 16;
 /// Opens every pool, and adds the groups that it lacks.
 ///
 /// # Errors
-/// A pool cannot be opened or grown.
+/// A pool cannot be opened or grown, or has a group without a place on the modelled drives.
 pub fn open(config: &ArrayConfig, storage: &mut Storage, reactor: &Reactor) -> Result<(), Failure> {
     for (number, pool) in config.pools.iter().enumerate() {
         let token = Token(STORES + number as u64);
         storage
             .open_pool(pool, reactor, token)
             .map_err(|e| failure(&e))?;
+        let (core, model) = (storage.core.pools()[number].core(), storage.core.model());
+        for present in core.groups() {
+            check_present_group(pool, &present.name, present.size_bytes, model)?;
+        }
         for group in &pool.groups {
             let mut groups = storage.core.pools()[number].core().groups();
             if groups.any(|present| present.name == group.name) {
@@ -36,6 +41,52 @@ pub fn open(config: &ArrayConfig, storage: &mut Storage, reactor: &Reactor) -> R
         }
     }
     Ok(())
+}
+
+/// Checks the placement of a group that the pool already has, with the size that it has there.
+/// The configured size is ignored.
+///
+/// # Errors
+/// The group has no placement on the modelled drives, or ends beyond them.
+fn check_present_group(
+    pool: &PoolConfig,
+    name: &str,
+    size_bytes: u64,
+    model: Option<&Array>,
+) -> Result<(), Failure> {
+    let Some(model) = model else { return Ok(()) };
+    let usage = |problem: &str, hint: &str| {
+        let message = format!(
+            "pool {:?}: group {name:?}, which the pool has, {problem}",
+            pool.name
+        );
+        Err(Failure::usage(message, hint))
+    };
+    let Some(group) = pool.groups.iter().find(|group| group.name == name) else {
+        return usage(
+            "is not configured, so its placement on the modelled drives is unknown",
+            "add the group and its placement to the groups of the pool",
+        );
+    };
+    let Some(place) = group.placement else {
+        return usage(
+            "has no placement on the modelled drives",
+            "set placement.group and placement.offset_bytes",
+        );
+    };
+    let end = place.offset_bytes.checked_add(size_bytes);
+    match (model.group_capacity_bytes(place.group), end) {
+        (Some(capacity), Some(end)) if end <= capacity => Ok(()),
+        (capacity, _) => usage(
+            &format!(
+                "has {size_bytes} bytes and ends beyond the {} bytes of the modelled group {}",
+                capacity.unwrap_or(0),
+                place.group
+            ),
+            "reduce placement.offset_bytes or use larger drives; size_bytes changes no group that \
+             the pool has",
+        ),
+    }
 }
 
 /// Creates the file of a new group. Returns the request that adds the group.
@@ -239,4 +290,65 @@ pub fn failure(error: &PoolFailure) -> Failure {
         PoolFailure::File { error, .. } => path_hint(error),
     };
     Failure::environment(error, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup;
+    use super::*;
+    use hakaru_runtime::file::FileQueue;
+    use serde_json::{Value, json};
+
+    const MIB: u64 = 1 << 20;
+
+    /// Opens the pool of an array with one modelled drive, of which `offset_bytes` is the position
+    /// of the group `a`. Returns the message and hint of the failure.
+    fn opened(directory: &str, groups: &Value) -> Result<(), (String, String)> {
+        let config = json!({
+            "target_name": "iqn.2026-01.net.example:array",
+            "portals": ["127.0.0.1:0"],
+            "lus": [],
+            "pools": [{
+                "name": "pool", "directory": directory, "page_bytes": 65_536, "groups": groups,
+            }],
+            "model": {
+                "kind": "array",
+                "controller": {"command_us": 1.0, "data_us_per_mib": 0.0},
+                "groups": [{
+                    "raid": "raid0", "drives": 1, "stripe_unit_bytes": 65_536,
+                    "drive": {"kind": "preset", "name": "sas-15k-146"},
+                }],
+            },
+        });
+        let config: ArrayConfig = serde_json::from_value(config).expect("a configuration");
+        let model = setup::model(&config).ok().flatten().expect("a model").1;
+        let reactor = Reactor::new().expect("a reactor");
+        let queue = FileQueue::new(&reactor, FILES).expect("a queue of files");
+        let mut storage = Storage::new(Some(model), queue, None);
+        open(&config, &mut storage, &reactor).map_err(|failure| (failure.message, failure.hint))
+    }
+
+    #[test]
+    fn a_group_that_a_pool_has_needs_a_place_on_the_modelled_drives_that_holds_its_actual_size() {
+        let directory = std::env::temp_dir().join(format!("hakaru-places-{}", std::process::id()));
+        let path = directory.to_str().expect("a path of UTF-8");
+        let group = |size_bytes: u64, offset_bytes: u64| {
+            let placement = json!({"group": 0, "offset_bytes": offset_bytes});
+            json!([{"name": "a", "size_bytes": size_bytes, "placement": placement}])
+        };
+        opened(path, &group(8 * MIB, 0)).expect("the pool is created");
+        opened(path, &group(8 * MIB, 4 * MIB)).expect("the pool is opened");
+        let (message, hint) = opened(path, &json!([])).expect_err("the placement is unknown");
+        assert!(
+            message.contains("\"a\"") && message.contains("not configured"),
+            "{message}"
+        );
+        assert!(hint.contains("placement"), "{hint}");
+        // The drive has 146 815 733 760 bytes. One MiB fits behind the offset, and 8 MiB do not.
+        let offset_bytes = 146_815_733_760 / 65_536 * 65_536 - 2 * MIB;
+        let (message, hint) = opened(path, &group(MIB, offset_bytes)).expect_err("no room");
+        assert!(message.contains("8388608 bytes"), "{message}");
+        assert!(hint.contains("offset_bytes"), "{hint}");
+        std::fs::remove_dir_all(&directory).expect("the pool is removed");
+    }
 }

@@ -7,8 +7,11 @@ use crate::control::Counters;
 use crate::failure::Failure;
 use crate::sampling::Schedule;
 
-/// Counters of a drive that are sampled more often than the others.
-const OF_DRIVES: [&str; 2] = ["busy_ns", "queue_ns"];
+/// Returns whether a counter of a drive is sampled more often than the others: its queue and its
+/// busy time, of a flash drive also that of each part.
+fn is_frequent(name: &str) -> bool {
+    name == "queue_ns" || name == "busy_ns" || name.ends_with("_busy_ns")
+}
 
 /// The counters that are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +79,7 @@ impl Samples {
 pub fn of_drives(now: Time, storage: &mut Storage) -> Counters {
     let mut counters = Counters::new();
     storage.core.visit_model(now, &mut |entity, name, value| {
-        if entity.starts_with("drive/") && OF_DRIVES.contains(&name) {
+        if entity.starts_with("drive/") && is_frequent(name) {
             let entity = counters.entry(entity.to_owned()).or_default();
             entity.insert(name.to_owned(), value);
         }
@@ -136,6 +139,20 @@ mod tests {
         assert_eq!(samples.due(ms(0)), Due::All);
         assert_eq!(samples.due(ms(999)), Due::Nothing);
         assert_eq!(samples.next(), Some(ms(1000)));
+    }
+
+    #[test]
+    fn the_busy_times_of_a_drive_and_of_its_parts_are_sampled_more_often() {
+        let all = [
+            "busy_ns",
+            "dies_busy_ns",
+            "queue_ns",
+            "service_ns",
+            "gc_ns",
+            "reads",
+        ];
+        let frequent: Vec<&str> = all.into_iter().filter(|name| is_frequent(name)).collect();
+        assert_eq!(frequent, ["busy_ns", "dies_busy_ns", "queue_ns"]);
     }
 
     #[test]

@@ -326,13 +326,19 @@ impl PoolStore {
     }
 }
 
-/// Returns the positions of pieces on the modelled drives. A range without a page costs only the
-/// controller's time.
+/// Returns the positions of pieces on the modelled drives.
 fn stretches<'a>(
     groups: &'a [GroupFile],
     pieces: &'a Pieces,
 ) -> impl ExactSizeIterator<Item = Stretch> + 'a {
-    pieces.as_slice().iter().map(|piece| match piece {
+    let pieces = pieces.as_slice().iter();
+    pieces.map(|piece| stretch_of(groups, piece))
+}
+
+/// Returns the position of a piece on the modelled drives. A range without a page has none, but its
+/// zeros cross the port like any data.
+fn stretch_of(groups: &[GroupFile], piece: &Piece) -> Stretch {
+    match *piece {
         Piece::Data {
             place,
             length_bytes,
@@ -341,15 +347,17 @@ fn stretches<'a>(
             Stretch {
                 group: group.group,
                 offset_bytes: group.offset_bytes + place.offset_bytes,
-                length_bytes: u64::from(*length_bytes),
+                length_bytes: u64::from(length_bytes),
+                unmapped: false,
             }
         }
-        Piece::Zeros { .. } => Stretch {
-            group: groups.first().map_or(0, |group| group.place.group),
+        Piece::Zeros { length_bytes } => Stretch {
+            group: 0,
             offset_bytes: 0,
-            length_bytes: 0,
+            length_bytes: u64::from(length_bytes),
+            unmapped: true,
         },
-    })
+    }
 }
 
 fn range_of(extent: &Extent) -> Range {
@@ -363,5 +371,39 @@ fn extent_of(range: Range) -> Extent {
     Extent {
         offset_bytes: range.offset_bytes,
         length_bytes: range.length_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lu::Place;
+    use crate::request::FileId;
+
+    #[test]
+    fn a_piece_of_a_page_has_a_position_and_an_unmapped_one_only_a_length() {
+        let groups = [GroupFile {
+            file: FileId(0),
+            place: Place {
+                group: 3,
+                offset_bytes: 4096,
+            },
+        }];
+        let place = hakaru_pool::Place {
+            group: hakaru_pool::GroupId(0),
+            offset_bytes: 512,
+        };
+        let length_bytes = 1024;
+        let data = stretch_of(
+            &groups,
+            &Piece::Data {
+                place,
+                length_bytes,
+            },
+        );
+        assert_eq!((data.group, data.offset_bytes), (3, 4608));
+        assert_eq!((data.length_bytes, data.unmapped), (1024, false));
+        let zeros = stretch_of(&groups, &Piece::Zeros { length_bytes });
+        assert_eq!((zeros.length_bytes, zeros.unmapped), (1024, true));
     }
 }

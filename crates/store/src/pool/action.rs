@@ -77,6 +77,7 @@ impl PoolStore {
             group: group.group,
             offset_bytes: group.offset_bytes + place.offset_bytes,
             length_bytes: length as u64,
+            unmapped: false,
         };
         let held = Held::PoolWork {
             pool: self.number,

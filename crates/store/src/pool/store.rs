@@ -98,6 +98,7 @@ impl PoolStore {
                 group: file.place.group,
                 offset_bytes: file.place.offset_bytes,
                 length_bytes: group.size_bytes,
+                unmapped: false,
             })
             .collect()
     }

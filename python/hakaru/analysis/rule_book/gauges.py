@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 
 from hakaru.analysis.counters import Counters, Series
-from hakaru.analysis.utilisation import arrays
+from hakaru.analysis.utilisation import arrays, busy_percent
 
 Gauge = Literal[
     "response_ms",
@@ -71,7 +71,7 @@ def _rates(counters: Counters, window: Window, node: str, entity: str, name: str
 def _groups(counters: Counters, window: Window) -> _Found:
     for node, suffix, prefix in arrays(counters):
         present = {e: rate / 1e9 for e, rate in _rates(counters, window, node, "drive/", "queue_ns").items()}
-        busy = {e: rate / 1e7 for e, rate in _rates(counters, window, node, "drive/", "busy_ns").items()}
+        busy = busy_percent(counters, window, node, "drive/")
         waiting = _rates(counters, window, node, "group/", "queue_ns")
         served = _rates(counters, window, node, "group/", "ops")
         for entity, queue_ns in sorted(waiting.items()):
@@ -84,8 +84,8 @@ def _groups(counters: Counters, window: Window) -> _Found:
                 yield "queue_per_drive", device, queue_ns / 1e9 / len(drives)
                 yield "drive_busy_percent", device, sum(busy[drive] for drive in drives) / len(drives)
                 yield "commands_per_drive", device, max(present[drive] for drive in drives)
-        for value in _rates(counters, window, node, "controller", "busy_ns").values():
-            yield "controller_busy_percent", f"controller{suffix}", value / 1e7
+        for percent in busy_percent(counters, window, node, "controller").values():
+            yield "controller_busy_percent", f"controller{suffix}", percent
 
 
 def _caches(counters: Counters, window: Window) -> _Found:

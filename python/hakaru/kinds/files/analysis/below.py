@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from hakaru.analysis import rule_book
-from hakaru.analysis.counters import common_window
+from hakaru.analysis.counters import Series, common_window
 from hakaru.analysis.run_data import Repetition
+from hakaru.analysis.utilisation import busy_series
 from hakaru.kinds.files import names
 
 DISK = "disk/"
@@ -41,12 +43,16 @@ def peaks(repetition: Repetition) -> dict[str, float]:
     samples of it; NaN without modelled drives.
     """
 
-    def highest(name: str) -> float:
-        selected = repetition.counters.select(engine="array", entity="drive/", name=name)
-        rates = [series.highest_rate(*repetition.window) for _, series in selected]
+    def highest(selected: Iterable[Series]) -> float:
+        rates = [series.highest_rate(*repetition.window) for series in selected]
         return max((rate for rate in rates if math.isfinite(rate)), default=math.nan)
 
-    return {"drive_busy_percent_max": highest("busy_ns") / 1e7, "commands_per_drive_max": highest("queue_ns") / 1e9}
+    busy = busy_series(repetition.counters, "drive/").values()
+    queues = repetition.counters.select(engine="array", entity="drive/", name="queue_ns")
+    return {
+        "drive_busy_percent_max": highest(series for parts in busy for series in parts) / 1e7,
+        "commands_per_drive_max": highest(series for _, series in queues) / 1e9,
+    }
 
 
 def cache(repetition: Repetition) -> dict[str, float]:
