@@ -72,7 +72,7 @@ pub struct ArrayConfig {
     /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
     #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
-    /// Interval between samples of `busy_ns` and `queue_ns` of the modelled drives alone,
+    /// Interval between samples of the busy times and `queue_ns` of the modelled drives alone,
     /// milliseconds, 100 to 60 000, at most `sample_interval_ms`. Default: none, so that the drives
     /// are sampled with all other counters only.
     #[serde(default)]

@@ -10,6 +10,10 @@ use crate::pace::Pace;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excluded {
     times: Vec<Range<u64>>,
+    /// Number of stops within the trial.
+    stops: u64,
+    /// The longest of them, ns, with its part outside the trial.
+    longest_ns: u64,
 }
 
 impl Excluded {
@@ -19,15 +23,17 @@ impl Excluded {
     #[must_use]
     pub fn new(stops: &[Range<Time>], start: Time, duration_ns: u64) -> Excluded {
         let after = |at: Time| at.as_ns().saturating_sub(start.as_ns()).min(duration_ns);
-        let mut times: Vec<_> = stops
-            .iter()
-            .map(|stop| {
-                let length = stop.end.ns_since(stop.start);
-                let end = Time(stop.end.as_ns().saturating_add(length));
-                after(stop.start)..after(end)
-            })
-            .filter(|time| !time.is_empty())
-            .collect();
+        let (mut times, mut longest_ns) = (Vec::new(), 0);
+        for stop in stops {
+            let length = stop.end.ns_since(stop.start);
+            let end = Time(stop.end.as_ns().saturating_add(length));
+            let time = after(stop.start)..after(end);
+            if !time.is_empty() {
+                times.push(time);
+                longest_ns = length.max(longest_ns);
+            }
+        }
+        let stops = times.len() as u64;
         times.sort_by_key(|time| time.start);
         let mut merged: Vec<Range<u64>> = Vec::new();
         for time in times {
@@ -36,7 +42,11 @@ impl Excluded {
                 _ => merged.push(time),
             }
         }
-        Excluded { times: merged }
+        Excluded {
+            times: merged,
+            stops,
+            longest_ns,
+        }
     }
 
     /// Returns the sum of the times, ns.
@@ -52,13 +62,12 @@ impl Excluded {
             .map(move |time| pace.due_before(time.start)..pace.due_before(time.end))
     }
 
-    /// Returns what the outcome of a trial says about `stops`.
+    /// Returns what the outcome of the trial says about its stops.
     #[must_use]
-    pub fn describe(&self, stops: &[Range<Time>]) -> ProcessorStops {
-        let lengths = stops.iter().map(|stop| stop.end.ns_since(stop.start));
+    pub fn describe(&self) -> ProcessorStops {
         ProcessorStops {
-            count: stops.len() as u64,
-            longest_ns: lengths.max().unwrap_or_default(),
+            count: self.stops,
+            longest_ns: self.longest_ns,
             excluded_ns: self.total_ns(),
         }
     }
@@ -85,6 +94,9 @@ mod tests {
             excluded(&[(5_300, 5_301), (5_100, 5_110)]),
             [100..120, 300..302]
         );
+        let stops = [Time(4_000)..Time(4_300), Time(5_100)..Time(5_110)];
+        let described = Excluded::new(&stops, START, 1_000).describe();
+        assert_eq!((described.count, described.longest_ns), (1, 10));
         // Before, around and after the trial.
         assert_eq!(
             excluded(&[(4_000, 4_400), (4_990, 5_000), (6_000, 6_001)]),
@@ -97,6 +109,7 @@ mod tests {
     fn numbers_are_those_due_in_the_times() {
         let times = Excluded {
             times: vec![0..1, 1_500_000_000..3_000_000_001],
+            ..Excluded::default()
         };
         let pace = Pace::new(1.0).expect("a rate above 0");
         assert_eq!(times.numbers(pace).collect::<Vec<_>>(), [0..1, 2..4]);

@@ -68,7 +68,10 @@ pub fn outcome(
             instants(sent.first_and_last),
             instants(received.first_and_last),
         );
+        let lost = sent.frames.saturating_sub(received.frames);
+        // Numbers of unsent frames may be incomplete, and frames in excess hide losses.
         let excluded_unsent = received.excluded.among(&sent.unsent_numbers);
+        let excluded_lost = received.excluded.missing.saturating_sub(excluded_unsent);
         outcome.streams.push(StreamOutcome {
             name: (*name).to_owned(),
             intended: match trial.rate(index) {
@@ -78,7 +81,7 @@ pub fn outcome(
             sent: sent.frames,
             unsent: sent.unsent,
             received: received.frames,
-            lost: sent.frames.saturating_sub(received.frames),
+            lost,
             duplicated: received.duplicated,
             reordered: received.reordered,
             corrupted: received.corrupted,
@@ -91,7 +94,7 @@ pub fn outcome(
             lateness_ns_max: sent.lateness_ns_max,
             excluded: received.excluded.due(),
             excluded_unsent,
-            excluded_lost: received.excluded.missing.saturating_sub(excluded_unsent),
+            excluded_lost: excluded_lost.min(lost),
         });
     }
     for port in ports {

@@ -7,8 +7,7 @@ use hakaru_units::Time;
 use crate::pace::Pace;
 use crate::trial::{Rate, Trial};
 
-/// Maximum number of ranges in `Sent::unsent_numbers`. A trial with more of them has left out so much
-/// that it is invalid.
+/// Maximum number of ranges in `Sent::unsent_numbers`, which bounds its memory to 1 MiB.
 pub const UNSENT_RANGES_MAX: usize = 65_536;
 
 /// The streams that one port sends in one trial.

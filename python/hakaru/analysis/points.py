@@ -12,7 +12,7 @@ from hakaru.analysis.rule_book.judge import Judgement
 from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.rule import UNDETERMINED, Verdict
 from hakaru.analysis.run_data import Repetition
-from hakaru.analysis.utilisation import Use
+from hakaru.analysis.utilisation import Use, busy_series
 from hakaru.caveats import Caveat
 
 
@@ -132,10 +132,11 @@ def members(uses: list[dict[str, Use]]) -> dict[str, str]:
 
 
 def service_ms(repetition: Repetition) -> list[float]:
-    """Mean service time of all drives (busy time over commands completed), in ms; empty without
-    commands.
+    """Mean service time of all drives (busy time of the busiest part over commands completed), in
+    ms; empty without commands.
     """
     counters, window = repetition.counters, repetition.window
-    busy = counters.total_rate(window, engine="array", entity="drive/", name="busy_ns")
+    drives = busy_series(counters, "drive/").values()
+    busy = sum(max(part.rate(*window) for part in parts) for parts in drives)
     ops = counters.total_rate(window, engine="array", entity="drive/", name="ops")
     return [busy / ops / 1e6] if np.isfinite(busy) and ops > 0 else []

@@ -354,9 +354,11 @@ def test_point_with_more_frames_received_than_sent_is_invalid(tmp_path: Path) ->
 
 
 def test_time_that_is_not_judged_is_stated_and_its_losses_have_no_place(tmp_path: Path) -> None:
-    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0, stopped_ms=20))]))["points"]
+    bench = Bench(100_000_000.0, stopped_ms=20)
+    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(bench)]))["points"]
     (values,) = [c["values"] for c in point["caveats"] if c["caveat"] == "processors_stopped"]
     assert values["ms"] == 20.0 and 1.0 < values["percent"] < 5.0
+    # All losses are due to the stops.
     assert point["metrics"]["lost_percent/input"]["mean"] is None
     assert "trials_invalid" not in {c["caveat"] for c in point["caveats"]}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hakaru.engine import contract
 from hakaru.engine.contract import packets
-from hakaru.kinds.packets.dialogue import LATENCY_ATTEMPTS, late_limit_ns, search_result
+from hakaru.kinds.packets.dialogue import LATENCY_ATTEMPTS, PacketsDialogue, late_limit_ns, search_result
 from hakaru.kinds.packets.load import PacketsLoad
 from hakaru.run.dialogue import Order
 from hakaru.search import Trial as SearchTrial
@@ -90,6 +90,30 @@ def test_frames_due_while_processors_stopped_are_not_judged() -> None:
     forward = result.streams[0].model_copy(update=counts | excluded)
     found = search_result(trial, result.model_copy(update={"streams": [forward, *result.streams[1:]]}))
     assert (found.intended, found.offered, found.lost) == (48_000, 47_900, 50)
+
+
+@pytest.mark.parametrize("purpose", ["tester", "flood"])
+def test_limit_of_the_tester_is_that_of_the_trial_without_stops(purpose: str) -> None:
+    bench, dialogue = Bench(80_000.0), PacketsDialogue(load(), NODE)
+    undisturbed = run(Bench(80_000.0), load()).describe()
+    disturbed = {"tester": {1, 3}, "flood": {3, 4}}[purpose]
+    while (order := dialogue.next_order(bench.now_ns / 1e9)) is not None:
+        result = bench.answer(order)
+        if order.trial.id in disturbed:
+            # The sender had a processor for itself, while that of the device or receiver stopped.
+            stops = packets.ProcessorStops(count=1, longest_ns=100_000_000, excluded_ns=200_000_000)
+            more = [s.model_copy(update={"sent": s.sent * 2, "received": s.received // 2}) for s in result.streams]
+            result = result.model_copy(update={"stops": stops, "streams": more})
+        dialogue.record(order, result, bench.losses)
+    found = dialogue.describe()
+    assert [t["purpose"] for t in found["log"]].count(purpose) == len(disturbed) + (2 if purpose == "tester" else 1)
+    assert (found["tester_frames_per_s"], found["cap"]) == (undisturbed["tester_frames_per_s"], undisturbed["cap"])
+
+
+def test_trial_that_is_hardly_judged_is_invalid() -> None:
+    bench = Bench(10_000_000.0, stopped_ms=600)
+    result = bench.answer(Order(NODE, contract.Trial(id=1, duration_ns=10**9, rates=[50_000.0, 0.0, 0.0, 0.0])))
+    assert search_result(SearchTrial(50_000.0, 1.0), result).tester_ratio < 1.0
 
 
 @pytest.mark.parametrize("stopped_ms", [5, 100])

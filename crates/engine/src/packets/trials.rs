@@ -223,7 +223,7 @@ impl Trials {
         let stops = self.stop_watch.as_ref().map(StopWatch::finish);
         let found = stops.as_deref().unwrap_or_default();
         let excluded = Excluded::new(found, running.begin, running.trial.duration_ns());
-        running.stops = stops.as_ref().map(|stops| excluded.describe(stops));
+        running.stops = stops.map(|_| excluded.describe());
         let quiet = Duration::from_nanos(running.trial.settle_ns());
         for reception in self.ports.iter().filter_map(|port| port.reception.as_ref()) {
             reception.order(ReceiveOrder::Finish {

@@ -37,6 +37,8 @@ STOPPED_ATTEMPTS = 3
 """Times that a trial without rates is tried in which processors stop."""
 STOPPED_SHARE = 0.02
 """Part of such a trial that may be excluded by stops."""
+EXCLUDED_SHARE = 0.5
+"""Part of a trial with rates that may be excluded. One with less time left says too little."""
 ATTEMPTS = 2
 """Times that a trial is tried which the tester cannot send or count."""
 LATENCY_ATTEMPTS = 3
@@ -178,9 +180,9 @@ class PacketsDialogue(Dialogue):
 
     def _at_full_speed(self, purpose: str, rates: Sequence[float | None]) -> Generator[Order, None, tuple[int, int]]:
         """A trial without rates, repeated if processors stopped in it. Returns the frames sent and
-        received of the fastest.
+        received of the one with the shortest stops.
         """
-        fastest = (0, 0)
+        tried = []
         for _ in range(STOPPED_ATTEMPTS):
             yield self._order(rates, TESTER_TRIAL_S)
             result = self._answer()
@@ -190,10 +192,12 @@ class PacketsDialogue(Dialogue):
             if purpose == "flood":
                 # The device forwarded what the tester itself dropped.
                 received = min(sent, received + sum(port.ring_dropped + port.rx_dropped for port in result.ports))
-            fastest = max(fastest, (sent, received))
-            if result.stops is None or result.stops.excluded_ns <= STOPPED_SHARE * TESTER_TRIAL_S * 1e9:
+            stopped_ns = result.stops.excluded_ns if result.stops else 0
+            tried.append((stopped_ns, sent, received))
+            if stopped_ns <= STOPPED_SHARE * TESTER_TRIAL_S * 1e9:
                 break
-        return fastest
+        _, sent, received = min(tried)
+        return sent, received
 
     def _search(self, controller: Controller) -> Iterator[Order]:
         while (trial := controller.next_trial(self._now_s)) is not None:
@@ -306,17 +310,20 @@ def search_result(trial: SearchTrial, result: contract.TrialOutcome) -> TrialRes
       because a burst is harder for a device than the rate.
     - Other faults: the tester dropped frames itself. They are no loss of the device, and the trial
       is invalid.
+    - A trial of which more than half is not judged is invalid, too.
     """
     sent = sum(stream.sent - (stream.excluded - stream.excluded_unsent) for stream in result.streams)
-    lost = sum(stream.lost - stream.excluded_lost for stream in result.streams)
+    lost = min(max(0, sent), sum(stream.lost - stream.excluded_lost for stream in result.streams))
     intended = sum((stream.intended or 0) - stream.excluded for stream in result.streams)
     own = sum(port.ring_dropped + port.rx_dropped for port in result.ports)
     kinds = {fault.kind for fault in result.tester_faults}
     has_fault = bool(kinds - {"unsent", "late"}) or ("late" in kinds and lost > 0)
+    if result.stops is not None:
+        has_fault = has_fault or result.stops.excluded_ns > EXCLUDED_SHARE * trial.duration_s * 1e9
     tester_ratio = min(1.0 - 1.0 / max(sent, 1), max(0.0, 1.0 - own / max(sent, 1))) if has_fault else 1.0
     return TrialResult(
         trial,
-        offered=sent,
+        offered=max(0, sent),
         lost=lost,
         intended=intended,
         tester_ratio=tester_ratio,

@@ -151,7 +151,9 @@ def _curve(point: Json, language: str) -> Figure | None:
     groups = sorted([*_groups(delays, True), *groups], key=_offered)
     trials = [*searched, *delays]
     offered = [_offered(group) / 1e3 for group in groups]
-    loss = [100 * sum(t["lost"] for t in group) / sum(t["sent"] for t in group) for group in groups]
+    loss: list[float | None] = [
+        100 * _sum(group, "judged_lost") / max(1, _sum(group, "judged_sent")) for group in groups
+    ]
     upper = [Line(say(language, "label.loss"), _points(offered, loss), charts.PALETTE[1])]
     lower = [
         Line(name, _points(offered, [_mean([use(t) for t in group]) for group in groups]), colour)
@@ -228,3 +230,7 @@ def _points(xs: list[float], ys: list[float | None]) -> list[tuple[float, float,
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _sum(trials: Sequence[Json], count: str) -> int:
+    return sum(int(trial[count]) for trial in trials)

@@ -27,6 +27,8 @@ from hakaru.kinds.packets.load import PacketsLoad, load_at
 from hakaru.kinds.packets.rules import STAGES, is_of_tester
 from hakaru.search import Verdict
 
+STOPPED_LOSSES = 0.1
+"""Share of the lost frames that may be due to stops of processors where the places are counted."""
 UNLOCATED_SHARE = 0.01
 """Share of the lost frames whose place may be unknown without a caveat."""
 VERDICT_ORDER = (
@@ -214,8 +216,9 @@ def _rates(goals: list[dict[str, Any]], load: PacketsLoad) -> dict[str, float]:
 def _counts(own: list[Trial]) -> dict[str, float]:
     searched = [trial for trial in own if trial.purpose == "search"]
     # Trials in which the receiver lost frames are not valid, but they show where frames are lost.
-    # Losses while processors stopped do not, and counters do not separate them.
-    located = [trial for trial in searched if trial.judged_lost == trial.lost]
+    # Losses while processors stopped do not, and counters do not separate them, so trials with many
+    # of them are left out.
+    located = [trial for trial in searched if trial.lost - trial.judged_lost <= STOPPED_LOSSES * trial.lost]
     lost = sum(trial.lost for trial in located)
     places = {place: sum(trial.lost_at[place] for trial in located) for place in trials.PLACES}
     places["unlocated"] = sum(trial.unlocated for trial in located)
@@ -279,9 +282,10 @@ def _checks(own: list[Trial]) -> list[Caveat]:
     if unlocated > UNLOCATED_SHARE * lost:
         caveats.append(Caveat("losses_unlocated", {"frames": unlocated, "lost": lost}))
     excluded = sum(trial.excluded_s for trial in searched)
-    if excluded:
+    percent = round(100 * excluded / sum(trial.seconds for trial in searched), 2) if searched else 0.0
+    if percent:
         values = {
-            "percent": round(100 * excluded / sum(trial.seconds for trial in searched), 2),
+            "percent": percent,
             "ms": round(1e3 * max(trial.longest_stop_s for trial in searched), 1),
         }
         caveats.append(Caveat("processors_stopped", values))
