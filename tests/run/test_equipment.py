@@ -55,7 +55,8 @@ def test_frames_pass_the_equipment_and_no_other_interface(tmp_path: Path, loop: 
     (record,) = RunReader(hakaru.only_run()).repetitions()
     assert (record["status"], record["origin"]) == ("done", "measured")
     log = record["trials"]["log"]
-    assert [trial["purpose"] for trial in log].count("tester") == (2 if loop else 0)
+    # Twice, and up to three times each if processors stopped.
+    assert [trial["purpose"] for trial in log].count("tester") in (range(2, 7) if loop else [0])
     received = sum(stream["received"] for trial in log if trial["purpose"] == "flood" for stream in trial["streams"])
     assert received > 0
     sent = {line.split(":")[0].strip(): int(line.split()[10]) for line in counters.read_text().splitlines()[2:]}
