@@ -16,7 +16,7 @@ use hakaru_runtime::clock;
 use hakaru_runtime::process::{allowed_processors, request_real_time, run_on};
 use hakaru_units::Time;
 
-/// Time between two wake-ups. A processor spends less than a percent of its time on them.
+/// Time between two wake-ups.
 const EVERY: Duration = Duration::from_millis(1);
 /// Lateness of a wake-up from which on the processor was stopped. The handling of an interrupt takes
 /// less.
