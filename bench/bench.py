@@ -3,7 +3,8 @@
 Every figure is measured in rounds. Within a round hakaru and its peers run in sequence, so that
 other work on the machine affects all of them alike. A ratio is the median of the rounds' ratios.
 The table goes to stdout, all values to results/bench.json: {figures: [{name, value, low,
-high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}.
+high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}. Without --only, the figures
+also become the page docs/methodology/benchmark.md.
 
 usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60] [--folder DIR]
 [--baseline DIR]
@@ -21,10 +22,13 @@ import platform
 import resource
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import baseline
+import benchmark_page
 import peers
 from fabric import FabricBench
 from figure import Figure, table
@@ -43,6 +47,7 @@ COALESCE = (64, 10.0)
 not coalesce unless a study asks for it.
 """
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "methodology" / "benchmark.md"
 PARTS = (
     "array_under_iscsi_perf",
     "array_depth_1",
@@ -153,10 +158,11 @@ class Bench:
         """Measure hakaru at both ends against tgt under iscsi-perf and the ceiling, and the
         initiator's cost against tgt.
 
-        The cost is measured with three settings. With `COALESCE` the initiator coalesces responses
-        that arrive within 64 us and a tenth of a request's time. With `coalesce_us` 0, the default
-        of studies, it handles every response at once. With a quarter of a request's time, up to
-        500 us, it uses the least CPU and reports latencies up to 25 % too high.
+        The cost is measured with three settings. With `coalesce_us` 0, the default of studies, the
+        initiator handles every response at once (`…_coalesce0`). With 64 us and a tenth of a
+        request's time, an earlier default, it waits that long for further responses. With a quarter
+        of a request's time, up to 500 us (`…_quarter`), it uses the least CPU and reports latencies
+        up to 25 % too high.
 
         1 MiB reads use the same initiator at both targets. It discards the data inside the kernel,
         so the figure compares the targets, not the copying in the clients.
@@ -255,14 +261,17 @@ def main() -> int:
         print(f"error: {lacking} is missing\nhint: run `make setup` in {a.baseline}", file=sys.stderr)
         return 2
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    environment = machine()
+    environment, began = machine(), time.time()
     if a.baseline is not None:
         parts = [name for name in PARTS if a.only in name]
         figures, failed = baseline.compare(a.baseline, parts, a.rounds, a.seconds, a.long_seconds)
         name, text = "baseline.json", baseline.table(figures)
     else:
-        figures, failed = _measure(a)
+        measured, failed = _measure(a)
+        figures = [figure for of_part in measured.values() for figure in of_part]
         name, text = "bench.json", table(figures)
+        if not a.only and not failed:
+            PAGE.write_text(benchmark_page.markdown(measured, environment, began))
     results = ROOT / "results"
     results.mkdir(exist_ok=True)
     document = {"figures": [f.document() for f in figures], "machine": environment}
@@ -282,9 +291,11 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
-    """Measure this checkout's parts; return the figures and the names of the parts that failed."""
-    figures: list[Figure] = []
+def _measure(a: argparse.Namespace) -> tuple[dict[Callable[[], list[Figure]], list[Figure]], list[str]]:
+    """Measure this checkout's parts; return the figures by the method that measured them, and the
+    names of the parts that failed.
+    """
+    figures: dict[Callable[[], list[Figure]], list[Figure]] = {}
     failed: list[str] = []
     a.folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=a.folder, prefix="lus-") as lus:
@@ -300,7 +311,8 @@ def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
             print(f"{name} …", file=sys.stderr, flush=True)
             owner = next(o for o in (bench, storage, fabric, watch, packets, nics, smb, trees) if hasattr(o, name))
             try:
-                figures += getattr(owner, name)()
+                measure = getattr(owner, name)
+                figures[measure] = measure()
             except Exception as error:  # Figures that were already measured are printed.
                 print(f"error: {name}: {error}\nhint: `--only {name}` runs this part alone", file=sys.stderr)
                 failed.append(name)

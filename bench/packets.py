@@ -2,9 +2,7 @@
 fast as possible. Each case runs `bench/packets_scene.py` in a namespace of its own.
 
 Peers are trafgen (Debian package netsniff-ng) and dpdk-testpmd (dpdk-dev) with its AF_PACKET and
-AF_XDP drivers. As receivers, netsniff-ng and dpdk-testpmd count what our engine sends; `trafgen` is
-trafgen counted by netsniff-ng. The kernel's pktgen needs a module and root of the machine; it is
-not measured. A peer that is missing, or that the kernel refuses, is left out with a note.
+AF_XDP drivers. A peer that is missing, or that the kernel refuses, is left out with a note.
 """
 
 from __future__ import annotations
@@ -46,8 +44,10 @@ class PacketsBench:
     seconds: int
 
     def packets_sent(self) -> list[Figure]:
-        """Measure senders alone; nothing receives the frames. `sendmmsg` is our engine without
-        AF_XDP.
+        """Measure senders alone: frames that reached the other end of a veth pair, by the kernel's
+        count, sent as fast as possible. Nothing receives them. `sendmmsg` is hakaru without AF_XDP,
+        the other peers are trafgen, and dpdk-testpmd with its AF_PACKET and AF_XDP drivers. The
+        kernel's pktgen needs a module and root of the machine; it is not measured.
         """
         cases = {"sendmmsg": {"sender": "hakaru_sendmmsg"}} | {
             peer: {"sender": peer} for peer, program in PROGRAMS.items() if _is_there(program)
@@ -55,7 +55,9 @@ class PacketsBench:
         return [self._figure(f"packets_sent_{size}", "sent", size, "none", cases) for size in SIZES]
 
     def packets_counted(self) -> list[Figure]:
-        """Measure senders and receivers together: frames that the receiver counted."""
+        """Measure senders and receivers together: frames that the receiver counted. hakaru sends to
+        every receiver; in `trafgen`, netsniff-ng counts what trafgen sends.
+        """
         cases = {
             peer: {"sender": "hakaru", "receiver": peer} for peer, program in RECEIVERS.items() if _is_there(program)
         }
