@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -114,6 +115,31 @@ def test_settings_of_the_machine_are_judged(
     finding = check()
     assert finding.status == status
     assert bool(finding.hint) is (status != "ok")
+
+
+@pytest.mark.parametrize(
+    ("is_permitted", "flags", "status"),
+    [(True, "hypervisor", "ok"), (False, "hypervisor", "warn"), (False, "sse4_2", "ok")],
+)
+def test_stops_that_cannot_be_found_are_a_warning_under_a_hypervisor(
+    monkeypatch: pytest.MonkeyPatch, is_permitted: bool, flags: str, status: str
+) -> None:
+    def set_scheduler(pid: int, policy: int, parameter: os.sched_param) -> None:
+        if not is_permitted:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setscheduler", set_scheduler)
+    monkeypatch.setattr("hakaru.doctor.checks._read", lambda path: f"flags\t\t: {flags}")
+    finding = doctor.check_stops()
+    assert (finding.name, finding.status) == ("processor stops", status)
+    assert ("not found" in finding.message) is not is_permitted
+    assert ("rtprio" in finding.hint) is (status == "warn")
+
+
+def test_asking_for_stops_leaves_the_priority_of_the_process() -> None:
+    before = os.sched_getscheduler(0)
+    doctor.check_stops()
+    assert os.sched_getscheduler(0) == before
 
 
 def test_occupied_port_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

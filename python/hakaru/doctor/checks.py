@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hakaru import system_calls
@@ -35,6 +36,8 @@ _DISK_MIN_BYTES = 1024**3
 _FILES_WANTED = 10_240
 _HOLE_BYTES = 64 << 10
 _ISCSI_PORT = 3260
+# `PRIORITY` in crates/engine/src/packets/stops.rs.
+_STOP_WATCH_PRIORITY = 2
 # Socket buffer: a node's bucket lets up to 2 MiB pass at once, and the kernel counts about twice
 # the bytes of a packet.
 _SOCKET_WANTED_BYTES = 4 * 1024**2
@@ -278,11 +281,25 @@ def check_io_uring() -> Finding:
     return Finding("io_uring", "ok", "allowed")
 
 
+def check_stops() -> Finding:
+    """Check whether trials of packets can find stops of processors, which needs real-time threads.
+    Stops are those of a hypervisor, so a machine without one needs none.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        is_permitted = thread.submit(_has_real_time).result()
+    if is_permitted:
+        return Finding("processor stops", "ok", "found, with real-time threads")
+    if "hypervisor" not in _processor_flags():
+        message = "not found, because real-time threads are not permitted; no hypervisor stops this machine"
+        return Finding("processor stops", "ok", message)
+    message = "not found, because real-time threads are not permitted; frames lost then count as lost by the device"
+    hint = "run trials of packets as root, or set the limit `rtprio` to 2 in /etc/security/limits.conf"
+    return Finding("processor stops", "warn", message, hint)
+
+
 def check_crc32c() -> Finding:
     """Check for CRC32C in hardware, which digests use."""
-    flags = set(re.findall(r"^(?:flags|Features)\s*:\s*(.*)$", _read("/proc/cpuinfo") or "", re.M)[0:1])
-    words = {word for line in flags for word in line.split()}
-    if words & {"sse4_2", "crc32"}:
+    if _processor_flags() & {"sse4_2", "crc32"}:
         return Finding("crc32c", "ok", "in hardware")
     return Finding("crc32c", "warn", "in software", "avoid header and data digests, which cost noticeable CPU")
 
@@ -323,10 +340,28 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     check_files,
     check_clock,
     check_io_uring,
+    check_stops,
     check_crc32c,
     check_pdf,
     check_locale,
 )
+
+
+def _has_real_time() -> bool:
+    """Return whether the calling thread may have the priority of the engine's watch for stops. The
+    thread keeps it.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(_STOP_WATCH_PRIORITY))
+    except PermissionError:
+        return False
+    return True
+
+
+def _processor_flags() -> set[str]:
+    """Return the features of the first processor."""
+    lines = re.findall(r"^(?:flags|Features)\s*:\s*(.*)$", _read("/proc/cpuinfo") or "", re.M)
+    return {word for line in lines[:1] for word in line.split()}
 
 
 def _read(path: str) -> str | None:
