@@ -157,11 +157,11 @@ def test_a_capture_that_is_a_link_is_refused(client: TestClient, folder: Path, l
 
 
 FOREIGN = (
-    '{"format": 3}',
-    '{"format": 3, "study": "s", "kind": "vms", "started": "2026", "status": "lost"}',
-    '{"format": 3, "study": "s", "kind": "vms", "started": "2026", "status": []}',
-    '{"format": 3, "study": "s", "kind": "vms", "started": "2026", "status": "done", "error": {"a": 1}}',
-    '{"format": 3, "study": 1, "kind": [], "started": {}, "status": "done"}',
+    '{"format": 4}',
+    '{"format": 4, "study": "s", "kind": "vms", "started": "2026", "status": "lost"}',
+    '{"format": 4, "study": "s", "kind": "vms", "started": "2026", "status": []}',
+    '{"format": 4, "study": "s", "kind": "vms", "started": "2026", "status": "done", "error": {"a": 1}}',
+    '{"format": 4, "study": 1, "kind": [], "started": {}, "status": "done"}',
     '{"format": []}',
     "[]",
     "\\xff",

@@ -30,8 +30,10 @@ from hakaru.store.tables import Histograms, Samples
 from hakaru.store.tcp import write_tcp
 from hakaru.suggest import did_you_mean
 
-FORMAT = 3
-"""Format of run directories. 3: study.json has `publications`, and references have kinds."""
+FORMAT = 4
+"""Format of run directories. 4: initiators count failovers and failbacks, and trials of packets have
+stops of processors.
+"""
 PARTIAL = ".partial"
 WATCHING = "watching"
 """Folder, in a run that is being written, to which watches write during a repetition."""

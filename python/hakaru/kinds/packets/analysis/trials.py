@@ -129,14 +129,13 @@ def of_log(log: Sequence[Mapping[str, Any]], counters: Counters) -> list[Trial]:
 
 def _trial(entry: Mapping[str, Any], late: int, in_switch: int, counters: Counters) -> Trial:
     def total(part: str, *counts: str) -> int:
-        # Runs of earlier versions have no stops of processors.
-        return sum(int(item.get(name) or 0) for item in entry[part] for name in counts)
+        return sum(int(item[name]) for item in entry[part] for name in counts)
 
     def by_counters(place: str) -> int:
-        losses = entry.get("device_losses", {})
-        return sum(int(lost) for name, lost in losses.items() if name.startswith(f"{place}/"))
+        return sum(int(lost) for name, lost in entry["device_losses"].items() if name.startswith(f"{place}/"))
 
-    stops = entry.get("stops") or {"excluded_ns": 0, "longest_ns": 0}
+    # None if stops cannot be found.
+    stops = entry["stops"] or {"excluded_ns": 0, "longest_ns": 0}
     excluded = {name: total("streams", name) for name in ("excluded", "excluded_unsent", "excluded_lost")}
     window = (int(entry["start_ns"]), int(entry["end_ns"]))
     # A frame that the tester's end of a cable refuses may be counted at both ends.

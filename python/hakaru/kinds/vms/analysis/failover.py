@@ -4,8 +4,6 @@ commands, and the longest gap in service beside the sum of the timers that cause
 
 from __future__ import annotations
 
-import math
-
 from hakaru.analysis.run_data import Repetition
 from hakaru.kinds.vms.analysis.metrics import quotient
 
@@ -41,17 +39,13 @@ def of_repetition(repetition: Repetition, timers_ms: float | None) -> dict[str, 
         is_known = bool(selected) and all(len(series.at_ns) > 1 for series in selected)
         return sum(series.grown(start_ns, end_ns) for series in selected) if is_known else float("nan")
 
-    losses, failovers, failbacks = grown("path_losses"), grown("failovers"), grown("failbacks")
-    if math.isnan(failovers):
-        # Runs before December 2026 count lost paths only.
-        failovers = failbacks = losses
     gaps = counters.select(engine="initiator", entity=ENTITIES, name="longest_gap_ns_now")
     return {
-        "path_losses": losses,
+        "path_losses": grown("path_losses"),
         "path_switches": grown("path_switches"),
         "commands_repeated": grown("commands_repeated"),
         "gap_ms_max": max((series.at(end_ns) for _, series in gaps), default=float("nan")) / 1e6,
-        "failover_ms_mean": quotient(grown("failover_ns_sum"), failovers) / 1e6,
+        "failover_ms_mean": quotient(grown("failover_ns_sum"), grown("failovers")) / 1e6,
         "failover_timers_ms": timers_ms,
-        "failback_ms_mean": quotient(grown("failback_ns_sum"), failbacks) / 1e6,
+        "failback_ms_mean": quotient(grown("failback_ns_sum"), grown("failbacks")) / 1e6,
     }

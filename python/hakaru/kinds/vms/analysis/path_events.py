@@ -110,9 +110,6 @@ def _result(repetition: Repetition, load: PathLoad, index: int, transition_ns: i
     is_failure = name in RETURNS
     timers = timers_of(name, load.multipath, transition_ns)
     timers_ms, failovers = timers.sum_ns / 1e6, grown("failovers")
-    if math.isnan(failovers):
-        # Runs before December 2026 count lost paths only.
-        failovers = grown("path_losses")
     failover_ms = quotient(grown("failover_ns_sum"), failovers) / 1e6
     changes = parts("path_switches" if is_failure else "path_returns")
     gap_ms = max((part.most for part in parts("gap_ns_now")), default=NAN) / 1e6
