@@ -58,6 +58,11 @@ def test_drive_with_parts_is_as_busy_as_the_busiest_of_them() -> None:
     assert of_repetition(counters(*rows), WINDOW)["drive_busy_percent"] == {"group/0": pytest.approx(40)}
 
 
+def test_no_more_writes_wait_than_there_are() -> None:
+    rows = array("array", "cache", stalls=203, writes=200)
+    assert of_repetition(counters(*rows), WINDOW) == {"write_waits_percent": {"cache": 100.0}}
+
+
 def test_gauges_do_not_depend_on_the_interval_of_the_drives() -> None:
     rows = array("array", "group/0", ops=1000, queue_ns=20 * S)
     for drive in range(2):

@@ -94,7 +94,8 @@ def _caches(counters: Counters, window: Window) -> _Found:
         series = {name: counters.get(node, "array", "cache", name) for name in ("stalls", "writes")}
         stalls, writes = (each.increase(start, end) if each else math.nan for each in series.values())
         if writes > 0:
-            yield "write_waits_percent", f"cache{suffix}", 100.0 * stalls / writes
+            # A write counts as waiting when it arrives, and as a write when it ends.
+            yield "write_waits_percent", f"cache{suffix}", min(100.0, 100.0 * stalls / writes)
         pending, limit = (
             counters.get(node, "array", "cache", f"write_pending_{name}_now") for name in ("bytes", "limit_bytes")
         )
