@@ -32,6 +32,15 @@ def test_points_with_the_same_bottleneck_share_an_entry() -> None:
     assert only["places"] == [f"a: {', '.join(LEVELS[1:])}"]
 
 
+def test_numbers_of_a_shared_entry_stand_for_no_other_point() -> None:
+    links, depths = ([finding(limiter, settings=limiter, rtt=level) for level in LEVELS] for limiter in ("a", "b"))
+    for entry in (links[0], depths[0]):
+        entry["text"] += ". The measured rate is 118 MB/s."
+    first, second = shown(links + depths)
+    assert first["text"].endswith(": a. The measured rate is 118 MB/s.")
+    assert second["text"].endswith(": b. The measured rate is 118 MB/s.")
+
+
 def test_bottlenecks_at_different_resources_have_an_entry_each() -> None:
     findings = [finding(("link", "depth")[i % 2], rtt=level) for i, level in enumerate(LEVELS)]
     assert [entry["text"].split(": ")[-1] for entry in shown(findings)] == ["link", "depth"]

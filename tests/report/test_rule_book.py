@@ -57,6 +57,21 @@ def test_a_long_run_shows_the_first_points(language: str) -> None:
     assert isinstance(last, Across) and "10" in last.text
 
 
+def test_levels_of_many_factors_share_a_column() -> None:
+    points = [point(vms, {"response_ms": {"group/0": 20}}) for vms in (1, 2)]
+    for name in ("paths", "rtt", "loss", "buffer"):
+        points[1]["factors"][name] = f"{name} b"
+    (section,) = rule_book.section({"points": points}, "en")
+    (table,) = section.tables
+    assert [column.title for column in table.columns] == ["load", "response time, ms"]
+    assert [texts(row)[0] for row in table.rows] == [
+        "limit",
+        "published",
+        "1 VM",
+        "2 VMs, paths b, rtt b, loss b, buffer b",
+    ]
+
+
 def test_point_of_a_study_without_factors_is_named() -> None:
     alone = point(1, {"response_ms": {"group/0": 20}}) | {"factors": {}}
     (section,) = rule_book.section({"points": [alone]}, "en")

@@ -5,7 +5,8 @@ sentence, which names it. The section has the rest, with the evidence.
 
 Up to `EACH_MAX` points, each point's bottleneck is an entry with its arithmetic. In a longer run,
 points with the same bottleneck share one entry: the text of the first of them, and the names of the
-others. The results of the run have the text of every point.
+others. Its numbers are those of the first, so none of its sentences stands for other entries. The
+results of the run have the text of every point.
 """
 
 from __future__ import annotations
@@ -90,11 +91,12 @@ def rows(summary: Json, language: str, chief: Sequence[Json] = ()) -> list[Json]
         for sentence in _on_first_page(entry):
             first_page.setdefault(sentence, set()).add(entry.name)
     listed = [(_entry(finding, language), also) for finding, also in _listed(summary)]
-    counts = Counter(sentence for entry, _ in listed for sentence in dict.fromkeys(entry.sentences))
+    single = [entry for entry, also in listed if not also]
+    counts = Counter(sentence for entry in single for sentence in dict.fromkeys(entry.sentences))
     # A sentence of several entries stands before them. If none begins with it, it refers to another
     # sentence of each, and stands after them.
-    beginnings = {entry.sentences[0] for entry, _ in listed if entry.sentences}
-    last = {sentence: entry for entry, _ in listed for sentence in entry.sentences}
+    beginnings = {entry.sentences[0] for entry in single if entry.sentences}
+    last = {sentence: entry for entry in single for sentence in entry.sentences}
     shown: list[Json] = []
     shared: set[str] = set()
     for entry, also in listed:
@@ -104,11 +106,11 @@ def rows(summary: Json, language: str, chief: Sequence[Json] = ()) -> list[Json]
             holders = first_page.get(sentence, set())
             if entry.name in holders or (holders and entry.is_limiter):
                 is_on_first_page = is_on_first_page or entry.name not in holders
-            elif counts[sentence] == 1:
+            elif also or counts[sentence] == 1:
                 own.append(sentence)
             elif sentence not in shared and (sentence in beginnings or last[sentence] is entry):
                 shared.add(sentence)
-                wheres = [w for e, others in listed if sentence in e.sentences for w in (e.finding["where"], *others)]
+                wheres = [e.finding["where"] for e in single if sentence in e.sentences]
                 row = _row(entry.finding["kind"], "; ".join(names(wheres, language)), sentence)
                 (shown if sentence in beginnings else after).append(row)
         evidence = _evidence(entry.finding, language)

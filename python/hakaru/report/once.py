@@ -17,8 +17,10 @@ class Once:
         self._shown: set[str] = set()
 
     def tables(self, tables: Sequence[Table]) -> list[Table]:
-        """The tables, each with the sentences of its caption that are new."""
-        return [replace(table, caption=self.text(table.caption)) for table in tables]
+        """The tables, each with the sentences of its caption that are new, or with all of them if
+        none is: every table has a caption.
+        """
+        return [replace(table, caption=self.text(table.caption) or table.caption) for table in tables]
 
     def text(self, text: str) -> str:
         """The sentences of a text that are new."""

@@ -15,6 +15,10 @@ Json = dict[str, Any]
 
 ROWS_MAX = 40
 """Maximum number of points in the table, in the order of the run. A page holds about thirty."""
+FACTORS_MAX = 4
+"""Maximum number of factors with a column each. Beside the columns of the rules, a page has no room
+for more, so the levels of a point are then in one column.
+"""
 
 
 def section(summary: Json, language: str) -> list[Section]:
@@ -31,30 +35,30 @@ def section(summary: Json, language: str) -> list[Section]:
 def _table(points: Sequence[Json], rules: Sequence[Json], language: str) -> Table:
     shown = points[:ROWS_MAX]
     varied = common.varied_factors(points)
-    heads = [Column(factor_title(factor, language), "level", header=True) for factor in varied]
+    is_wide = len(varied) > FACTORS_MAX
+    titles = [say(language, "table.load")] if is_wide else [factor_title(factor, language) for factor in varied]
     # A study without factors has a single point.
-    heads = heads or [Column("", "level", header=True)]
+    heads = [Column(title, "level", header=True) for title in titles or [""]]
+    before = len(heads)
     heads += [Column(say(language, f"rule_book.{rule['rule']}")) for rule in rules]
     headroom = any(rule["headroom"] for rule in rules)
     heads += [Column(say(language, "rule_book.headroom"))] if headroom else []
     rows: list[Row | Across] = []
     for bounds in ("limit", "published"):
         ranges = [_bounds(rule[bounds], language) for rule in rules]
-        rows.append(_row(say(language, f"rule_book.{bounds}"), varied, [*ranges, *([""] if headroom else [])]))
+        name = [say(language, f"rule_book.{bounds}"), *([""] * (before - 1))]
+        rows.append(Row([*name, *ranges, *([""] if headroom else [])]))
     for point in shown:
         judged = {judgement["rule"]: judgement for judgement in point["rule_book"]}
         cells: list[Cell | str] = [_cell(judged.get(rule["rule"]), language) for rule in rules]
         cells += [_headroom(judged.values(), language)] if headroom else []
         levels = [common.level(point, factor, language) for factor in varied] or [str(point["point"])]
+        if is_wide:
+            levels = [sentences.series({f: v for f, v in point["factors"].items() if f in varied}, language)]
         rows.append(Row([*levels, *cells], "" if point["valid"] else "invalid"))
     if len(points) > len(shown):
         rows.append(Across(say(language, "rule_book.more", {"count": len(points) - len(shown)}), heading=False))
     return Table(say(language, "rule_book.caption"), heads, rows)
-
-
-def _row(name: str, varied: Sequence[str], cells: Sequence[Cell | str]) -> Row:
-    """A row in front of those of the points."""
-    return Row([name, *([""] * (len(varied) - 1)), *cells])
 
 
 def _bounds(bounds: Sequence[float] | None, language: str) -> str:
