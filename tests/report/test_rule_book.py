@@ -63,7 +63,7 @@ def test_levels_of_many_factors_share_a_column() -> None:
         points[1]["factors"][name] = f"{name} b"
     (section,) = rule_book.section({"points": points}, "en")
     (table,) = section.tables
-    assert [column.title for column in table.columns] == ["load", "response time, ms"]
+    assert [column.title for column in table.columns] == ["point", "response time, ms"]
     assert [texts(row)[0] for row in table.rows] == [
         "limit",
         "published",

@@ -36,7 +36,7 @@ def _table(points: Sequence[Json], rules: Sequence[Json], language: str) -> Tabl
     shown = points[:ROWS_MAX]
     varied = common.varied_factors(points)
     is_wide = len(varied) > FACTORS_MAX
-    titles = [say(language, "table.load")] if is_wide else [factor_title(factor, language) for factor in varied]
+    titles = [say(language, "rule_book.point")] if is_wide else [factor_title(factor, language) for factor in varied]
     # A study without factors has a single point.
     heads = [Column(title, "level", header=True) for title in titles or [""]]
     before = len(heads)

@@ -15,7 +15,7 @@ from hakaru.kinds.vms.analysis.flows import PHASES, SHARES
 from hakaru.report import charts
 from hakaru.report.charts import Axes, Chart, Line, Size, Stack
 from hakaru.report.figures import Figure, note, origin_of
-from hakaru.report.sweep import Summary
+from hakaru.report.sweep import Summary, factor_title
 from hakaru.wording import say
 
 Json = dict[str, Any]
@@ -127,6 +127,9 @@ def _throughput(summary: Summary, curves: list[Json], index: int, language: str)
         if shared_words
         else say(language, "figure.distance")
     )
+    # Figures of the same pattern differ by what their lines are.
+    if by := [factor_title(factor, language) for factor in dict.fromkeys(f for c in drawn for f in c["name"])]:
+        title += say(language, "figure.distance.by", {"factors": say(language, "list.separator").join(by)})
     noted_points = [points[i] for curve in drawn for i in curve["points"]]
     caption = note(noted_points, language, "mb_per_s") + say(language, "figure.distance.bounds")
     if any(points[i].get("plain_stream") for curve in drawn for i in curve["points"]):
