@@ -126,13 +126,13 @@ def test_run_without_a_measurement_is_refused_with_the_reason(tmp_path: Path) ->
     assert "--resume" in e.value.hint
 
 
-@pytest.mark.parametrize("format_", [1, 3, None])
+@pytest.mark.parametrize("format_", [FORMAT - 1, FORMAT + 1, None])
 def test_run_of_another_format_is_refused_with_a_remedy(tmp_path: Path, format_: int | None) -> None:
     writer = write(tmp_path)
     writer.write("run.json", {"format": format_, "run": writer.name, "started": "", "study": "vm-sweep"})
     old = writer.finish()
     with pytest.raises(
-        UsageError, match=f"{old.name} has run format {format_}, but this version of hakaru reads format 4"
+        UsageError, match=f"{old.name} has run format {format_}, but this version of hakaru reads format {FORMAT}"
     ) as e:
         find_run(old.name, tmp_path)
     assert "hakaru run vm-sweep" in e.value.hint

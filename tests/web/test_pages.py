@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.store import stored_runs, write_note
+from hakaru.store import FORMAT, stored_runs, write_note
 from hakaru.web.app import Web
 from hakaru.web.hub import Hub
 from starlette.testclient import TestClient
@@ -157,11 +157,11 @@ def test_a_capture_that_is_a_link_is_refused(client: TestClient, folder: Path, l
 
 
 FOREIGN = (
-    '{"format": 4}',
-    '{"format": 4, "study": "s", "kind": "vms", "started": "2026", "status": "lost"}',
-    '{"format": 4, "study": "s", "kind": "vms", "started": "2026", "status": []}',
-    '{"format": 4, "study": "s", "kind": "vms", "started": "2026", "status": "done", "error": {"a": 1}}',
-    '{"format": 4, "study": 1, "kind": [], "started": {}, "status": "done"}',
+    '{"format": FORMAT}',
+    '{"format": FORMAT, "study": "s", "kind": "vms", "started": "2026", "status": "lost"}',
+    '{"format": FORMAT, "study": "s", "kind": "vms", "started": "2026", "status": []}',
+    '{"format": FORMAT, "study": "s", "kind": "vms", "started": "2026", "status": "done", "error": {"a": 1}}',
+    '{"format": FORMAT, "study": 1, "kind": [], "started": {}, "status": "done"}',
     '{"format": []}',
     "[]",
     "\\xff",
@@ -171,7 +171,7 @@ FOREIGN = (
 @pytest.mark.parametrize("text", FOREIGN)
 def test_a_foreign_run_is_shown_as_unreadable(client: TestClient, folder: Path, text: str) -> None:
     (folder / "foreign").mkdir()
-    (folder / "foreign" / "run.json").write_text(text)
+    (folder / "foreign" / "run.json").write_text(text.replace("FORMAT", str(FORMAT)))
     (folder / "foreign" / "summary.json").write_text("{}")
     for path in ("/", "/compare", "/runs/foreign"):
         answer = client.get(path)

@@ -11,6 +11,7 @@ import datetime as dt
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,9 +92,9 @@ def build(inputs: Inputs, language: str) -> Json:
     after = [_shown_once(section, once) for section in sections if not section.before_results]
     return {
         "language": language,
-        "title": _localised(summary["study"]["title"], language),
-        "question": _localised(summary["study"].get("question"), language),
-        "expectation": _localised(summary["study"].get("expectation"), language),
+        "title": summary["study"]["title"][language],
+        "question": summary["study"]["question"][language],
+        "expectation": summary["study"]["expectation"][language],
         "run": summary["run"]["run"],
         "date": str(summary["run"].get("started") or "")[:10],
         "badge": first_page.badge(summary, study, language),
@@ -138,13 +139,6 @@ def _localised_key(name: str, language: str) -> str:
     return name if language == "en" else f"{name}_{language}"
 
 
-def _localised(text: Any, language: str) -> str:
-    """A text of a study in one language. Studies of older versions may have text in one language
-    only.
-    """
-    return str(text.get(language) or text.get("en") or "") if isinstance(text, dict) else str(text or "")
-
-
 def _notices(summary: Json, run: Json, language: str) -> list[str]:
     notices = []
     status = summary["run"].get("status")
@@ -156,16 +150,16 @@ def _notices(summary: Json, run: Json, language: str) -> list[str]:
         notices.append(say(language, f"status.failed.{form}", values))
     if not summary["valid"]:
         notices.append(say(language, "status.invalid"))
-    if any(_is_untranslated(summary["study"].get(name), language) for name in ("title", "question", "expectation")):
+    if any(_is_untranslated(summary["study"][name], language) for name in ("title", "question", "expectation")):
         notices.append(say(language, "study.untranslated"))
     return notices
 
 
-def _is_untranslated(text: Any, language: str) -> bool:
+def _is_untranslated(text: Mapping[str, str], language: str) -> bool:
     """Whether a text of the study has no translation, so that the English text stands in its
     place.
     """
-    return language != "en" and isinstance(text, dict) and text.get(language) == text.get("en")
+    return language != "en" and text[language] == text["en"]
 
 
 def _method(run: RunData, summary: Json, language: str) -> list[str]:

@@ -222,7 +222,7 @@ def plan_of(lab: Json) -> LabPlan | None:
     """
     try:
         return LabPlan.from_description(lab)
-    except (KeyError, TypeError, ValueError):  # a site, or a lab.json of another version
+    except (KeyError, TypeError, ValueError):  # a site, or a lab.json that was edited
         return None
 
 

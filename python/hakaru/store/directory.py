@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import secrets
-import shlex
 import shutil
 import time
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hakaru import __version__
 from hakaru.errors import UsageError
 from hakaru.store import typed
 from hakaru.store.captures import SUFFIX, keep_captures
@@ -31,8 +31,10 @@ from hakaru.store.tcp import write_tcp
 from hakaru.suggest import did_you_mean
 
 FORMAT = 4
-"""Format of run directories. 4: initiators count failovers and failbacks, and trials of packets have
-stops of processors.
+"""Format of run directories, `format` in run.json. It changes whenever analysis needs data that the
+runs recorded so far lack, or reads their data in another way, so no reader handles two formats.
+
+4: initiators count failovers and failbacks, and trials of packets have stops of processors.
 """
 PARTIAL = ".partial"
 WATCHING = "watching"
@@ -49,8 +51,12 @@ def runs_folder(out: Path | None = None) -> Path:
 
 def list_runs(folder: Path) -> list[Path]:
     """Runs in `folder` that this hakaru can read, oldest first, including partial ones."""
-    runs = [(directory, described(directory)) for directory in run_directories(folder)]
-    return [directory for directory, run in sorted(runs, key=_by_start) if run.get("format") == FORMAT]
+    return [directory for directory, run in _runs_by_start(folder) if run.get("format") == FORMAT]
+
+
+def _runs_by_start(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Runs of any format in `folder` and their run.json, oldest first."""
+    return sorted(((path, described(path)) for path in run_directories(folder)), key=_by_start)
 
 
 def run_directories(folder: Path) -> list[Path]:
@@ -109,20 +115,28 @@ def _latest(folder: Path, measured: bool) -> Path:
     if runs:
         message = f"none of the {len(runs)} runs in {folder} has results"
         raise UsageError(message, f"see why the last one failed: {runs[-1] / 'run.json'}")
+    if others := _runs_by_start(folder):
+        raise _other_format(*others[-1])
     raise UsageError(f"no run in {folder}", "run a study first; `hakaru studies` lists them")
 
 
 def _check_readable(directory: Path, measured: bool) -> None:
     run = described(directory)
-    run_command = f"`{shlex.join(['hakaru', 'run', typed.study(run)])}`"
     if run.get("format") != FORMAT:
-        message = (
-            f"{directory.name} has run format {run.get('format')}, but this version of hakaru reads format {FORMAT}"
-        )
-        raise UsageError(message, f"open it with the version that recorded it, or measure again: {run_command}")
+        raise _other_format(directory, run)
     if measured and not has_results(directory):
         message = f"{directory.name}: nothing was measured: {run.get('error') or 'the run was interrupted'}"
         raise UsageError(message, f"`{typed.resume(run, directory.name)}` measures what is missing")
+
+
+def _other_format(directory: Path, run: dict[str, Any]) -> UsageError:
+    message = f"{directory.name} has run format {run.get('format')}, but this version of hakaru reads format {FORMAT}"
+    versions, again = run.get("versions"), typed.again(run)
+    version = versions.get("hakaru") if isinstance(versions, dict) else None
+    # The format may change within a version that is not released yet.
+    if version in (None, __version__):
+        return UsageError(message, f"measure again: `{again}`")
+    return UsageError(message, f"measure again: `{again}`, or read it with hakaru {version}, which recorded it")
 
 
 def has_results(directory: Path) -> bool:

@@ -30,6 +30,16 @@ def options(run: Run, *names: str) -> list[str]:
     return [word for name in names if name in typed for word in (name, typed[name])]
 
 
+def again(run: Run) -> str:
+    """The command that started the run, or one that runs its study if neither `hakaru run` nor
+    `hakaru tune` started it.
+    """
+    words = _words(run)
+    if words[1:2] in (["run"], ["tune"]):
+        return shlex.join(["hakaru", *words[1:]])
+    return shlex.join(["hakaru", "run", study(run)])
+
+
 def resume(run: Run, name: str) -> str:
     """The command that continues the run called `name`."""
     if _words(run)[1:2] == ["tune"]:  # a tuning takes its site from its record

@@ -15,8 +15,6 @@ from hakaru.tune.knobs import Defaults, Machine, Space
 from hakaru.tune.search import Goal, Search
 from hakaru.tune.tuning import Limits, Peer, Tuning
 
-FORMAT = 1
-
 
 @dataclass(frozen=True)
 class Setup:
@@ -53,7 +51,6 @@ class Setup:
     def describe(self) -> dict[str, Any]:
         """Return a JSON object that `of_json` reads."""
         return {
-            "format": FORMAT,
             "conditions": self.conditions.describe(),
             "defaults": asdict(self.defaults),
             "machine": asdict(self.machine) | {"congestion_controls": list(self.machine.congestion_controls)},
