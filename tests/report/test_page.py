@@ -255,14 +255,19 @@ def test_equal_arrays_are_named_together(runs: list[Path], tmp_path: Path, langu
 def test_explanation_stands_where_it_is_needed_first(
     runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_results: bool
 ) -> None:
-    table = Table("Rates are means.", [Column("VMs")], [Row(["1"])])
-    section = Section("own", "Own", "", [table], before_results=before_results)
-    monkeypatch.setattr(type(REPORT), "tables", lambda *_: [table])
+    results, of_section = (
+        Table(f"{name}. Rates are means.", [Column("VMs")], [Row(["1"])]) for name in ("Results", "Own")
+    )
+    section = Section("own", "Own", "", [of_section], before_results=before_results)
+    monkeypatch.setattr(type(REPORT), "tables", lambda *_: [results])
     monkeypatch.setattr(type(REPORT), "sections", lambda *_: [section])
     built = document.build(document.load(runs[0], summarise(runs[0]), tmp_path), "en")
     (own,) = [shown for shown in built["sections"] if shown.name == "own"]
     captions = [own.tables[0].caption, built["tables"][0].caption]
-    assert captions == (["Rates are means.", ""] if before_results else ["", "Rates are means."])
+    if before_results:
+        assert captions == ["Own. Rates are means.", "Results."]
+    else:
+        assert captions == ["Own.", "Results. Rates are means."]
 
 
 def test_columns_and_tables_without_numbers_are_left_out() -> None:
