@@ -119,7 +119,7 @@ LONG = $(filter-out engine world,$(shell grep -rl HAKARU_LONG crates --include=*
 PROPERTIES = $(filter-out engine world $(LONG),$(shell grep -rl "proptest!" crates --include=*.rs | cut -d / -f 2 | sort -u))
 
 # Measures hakaru and its peers in one run; prints a table and writes results/bench.json and
-# docs/methodology/benchmark.md.
+# docs/methodology/benchmark.md. Takes about 50 minutes.
 # BASELINE=DIR compares every figure with that of an earlier commit's checkout, after `make setup`
 # there; prints a table and writes results/baseline.json.
 bench: setup

@@ -52,9 +52,10 @@ def _table(points: Sequence[Json], rules: Sequence[Json], language: str) -> Tabl
         judged = {judgement["rule"]: judgement for judgement in point["rule_book"]}
         cells: list[Cell | str] = [_cell(judged.get(rule["rule"]), language) for rule in rules]
         cells += [_headroom(judged.values(), language)] if headroom else []
-        levels = [common.level(point, factor, language) for factor in varied] or [str(point["point"])]
         if is_wide:
             levels = [sentences.series({f: v for f, v in point["factors"].items() if f in varied}, language)]
+        else:
+            levels = [common.level(point, factor, language) for factor in varied] or [str(point["point"])]
         rows.append(Row([*levels, *cells], "" if point["valid"] else "invalid"))
     if len(points) > len(shown):
         rows.append(Across(say(language, "rule_book.more", {"count": len(points) - len(shown)}), heading=False))
