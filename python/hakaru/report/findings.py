@@ -1,7 +1,8 @@
 """The findings of a report: paragraphs of the first page, and the entries of the section.
 
-No sentence is shown twice, except in a long run (below). The first page has the chief findings, of each bottleneck only the first
-sentence, which names it. The section has the rest, with the evidence.
+No sentence is shown twice, except in a long run (below). The first page has the chief findings, of
+each bottleneck only the first sentence, which names it. The section has the rest, with the
+evidence.
 
 Up to `EACH_MAX` points, each point's bottleneck is an entry with its arithmetic. In a longer run,
 points with the same bottleneck share one entry: the text of the first of them, and the names of the
