@@ -18,6 +18,10 @@ use crate::failure::{Failure, OrEnvironment};
 
 /// Longest wait after which the thread looks whether the engine has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time after which frames that the interface refuses are given up. Linux before 6.17 does not show
+/// how many of them AF_XDP took before the queue of the interface was full, until it has taken all. So
+/// frames that are given up may have left, although they count as not sent.
+const REFUSED_LIMIT: Duration = Duration::from_secs(1);
 /// Time slice of the thread, the shortest that Linux grants.
 const TURN: Duration = Duration::from_micros(100);
 
@@ -34,7 +38,7 @@ pub(super) struct TransmitCounters {
 pub(super) struct TransmitOrder {
     pub(super) sender: Sender,
     pub(super) trial: u16,
-    /// Longest time for which the interface may refuse a frame.
+    /// Longest time for which frames that the interface has not sent may leave no room for others.
     pub(super) late_limit: Duration,
 }
 
@@ -166,7 +170,7 @@ impl Transmission {
                 }
                 self.counters.refused.fetch_add(1, Ordering::Relaxed);
                 let since = *stuck_since.get_or_insert(now);
-                if now - since > late_limit {
+                if now - since > REFUSED_LIMIT {
                     self.abandon(&mut sender);
                     stuck_since = None;
                 }
