@@ -9,17 +9,20 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import EnvironmentError_
-from hakaru.guest.command import Channel, Machine, Port, device_macs_of, macs_of, qemu_arguments
+from hakaru.guest.command import Channel, Machine, Port, device_macs_of, macs_of, qemu_arguments, slot_of
 from hakaru.guest.emulator import ids_of
 from hakaru.guest.facts import parse_version
+from hakaru.guest.function import Function
 from hakaru.guest.nic import MODELS, Nic, mac_of, settings_script
 from hakaru.guest.pinning import Pinning, interrupts_script
 from hakaru.guest.recipe import RECIPES
-from hakaru.guest.requirements import Accelerator, Facts, Refusal, requirements, vectors_of
+from hakaru.guest.refusal import Refusal
+from hakaru.guest.requirements import Accelerator, Facts, requirements, vectors_of
 from hakaru.guest.tap import open_macvtap, open_tap
 
 CLOUD, GENERIC = RECIPES["cloud"], RECIPES["generic"]
-DEVICES = frozenset({"virtio-net-pci", "e1000", "e1000e", "igb", "rtl8139", "vmxnet3"})
+DEVICES = frozenset({"virtio-net-pci", "e1000", "e1000e", "igb", "rtl8139", "vmxnet3", "vfio-pci"})
+VIRTUAL = Function("0000:03:10.0", physical="0000:03:00.0", group="12")
 FACTS = Facts((10, 0, 2), DEVICES, frozenset({"tap", "vhost-user"}), Accelerator("kvm"))
 DEBIAN_12 = replace(FACTS, qemu=(7, 2, 22), devices=DEVICES - {"igb"}, accelerator=Accelerator("tcg", "no KVM"))
 
@@ -30,9 +33,10 @@ def refusal_of(nic: Nic, facts: Facts = FACTS, *, recipe: str = "generic", cpus:
     return refusal
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name not in ("vfio", "sr-iov")])
+@pytest.mark.parametrize("model", MODELS)
 def test_complete_machine_has_every_model(model: str) -> None:
-    assert requirements(Nic(model=model), GENERIC, FACTS) is None  # type: ignore[arg-type]
+    functions = (VIRTUAL,) if MODELS[model].backend == "function" else ()  # type: ignore[index]
+    assert requirements(Nic(model=model), GENERIC, FACTS, functions=functions) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -49,8 +53,8 @@ def test_complete_machine_has_every_model(model: str) -> None:
         (Nic(), replace(FACTS, tun="this machine has no /dev/net/tun"), "no /dev/net/tun"),
         (Nic(model="vhost-net"), replace(FACTS, vhost_net="this machine has no /dev/vhost-net"), "no /dev/vhost-net"),
         (Nic(model="macvtap"), replace(FACTS, macvtap="the kernel cannot create a macvtap"), "cannot create a macvtap"),
-        (Nic(model="vfio"), FACTS, "needs an IOMMU and root"),
-        (Nic(model="sr-iov"), FACTS, "virtual function"),
+        (Nic(model="vfio"), replace(FACTS, devices=DEVICES - {"vfio-pci"}), "has no device `vfio-pci`"),
+        (Nic(model="sr-iov"), FACTS, "which only a site file names"),
         (Nic(model="e1000", queues=2), FACTS, "QEMU's e1000 has one pair of queues"),
         (Nic(model="vhost-user", socket="/s", queues=2), DEBIAN_12, "needs `vectors=0`"),
         (Nic(queues=4), FACTS, "which has 2"),
@@ -86,6 +90,7 @@ def test_vhost_user_has_no_vectors_only_where_qemu_would_crash() -> None:
         ({"socket": "/s"}, "`socket` belongs to `vhost-user`"),
         ({"mac": "52:54"}, "six bytes"),
         ({"mac": "01:00:5e:00:00:01"}, "multicast"),
+        ({"model": "vfio", "mac": "52:54:00:68:00:01"}, "has an address of its own"),
         ({"model": "ne2000"}, "Input should be"),
         ({"queues": 0}, "greater than or equal to 1"),
     ],
@@ -133,6 +138,29 @@ def test_device_with_virtual_functions_has_a_bus_of_its_own_and_another_address_
     assert "-device pcie-root-port,id=port1-bus,chassis=2 -netdev tap,id=port1,fd=6,vhost=off" in text
     assert "-device igb,netdev=port1,id=port1-nic,mac=52:54:00:69:00:01,romfile=,bus=port1-bus" in text
     assert "hakaru.drivers=igb,igbvf" in text
+
+
+def test_function_is_at_a_known_place_and_its_driver_is_found_by_the_guest() -> None:
+    ports = [Port(name, Nic(model="sr-iov"), function=f"0000:03:10.{each}") for each, name in enumerate("ab")]
+    text = arguments_for(*ports)
+    for position in range(2):
+        assert f"-device vfio-pci,host=0000:03:10.{position},id=port{position}-nic,addr=0x1{position}," in text
+        assert slot_of(position) == f"0000:00:1{position}.0"
+    assert "-netdev" not in text and "hakaru.drivers= " in text
+
+
+def test_guest_with_an_adapter_locks_its_memory() -> None:
+    nic = Nic(model="vfio")
+    refusal = requirements(nic, GENERIC, replace(FACTS, locked_bytes=64 << 10), functions=(VIRTUAL,))
+    assert refusal is not None and "784 MiB, and this user may lock 0 MiB" in refusal.reason, refusal
+    assert "limits.conf" in refusal.hint
+    assert requirements(nic, GENERIC, replace(FACTS, locked_bytes=1 << 30), functions=(VIRTUAL,)) is None
+
+
+def test_image_without_drivers_of_adapters_is_refused() -> None:
+    refusal = requirements(Nic(model="vfio"), CLOUD, FACTS, functions=(VIRTUAL,))
+    assert refusal is not None and refusal.reason == "the kernel of guest image `cloud` has no driver vfio"
+    assert refusal.hint == "use the image `generic`"
 
 
 def test_devices_behind_bridges_are_found() -> None:

@@ -14,6 +14,7 @@ from hakaru import system_calls
 from hakaru.doctor import Finding, guests
 from hakaru.doctor import checks as doctor
 from hakaru.errors import EnvironmentError_
+from hakaru.guest.function import Function
 from hakaru.guest.nic import MODELS
 from hakaru.guest.requirements import Accelerator, Facts
 
@@ -48,6 +49,8 @@ def test_guests_are_listed_with_every_model_of_nic(monkeypatch: pytest.MonkeyPat
         Accelerator("tcg", "there is no KVM"),
     )
     monkeypatch.setattr(guests, "collect_facts", lambda accelerator: facts)
+    monkeypatch.setattr(guests, "offered_functions", list)
+    monkeypatch.setattr(guests, "has_iommu", lambda: False)
     first, *nics = guests.check_guests()
     assert first == Finding("guests", "ok", "QEMU 7.2.22, accelerator tcg (there is no KVM)")
     by_model = {finding.name.removeprefix("guest nic "): finding.message for finding in nics}
@@ -56,8 +59,20 @@ def test_guests_are_listed_with_every_model_of_nic(monkeypatch: pytest.MonkeyPat
     assert by_model["e1000"] == "usable with guest image generic"
     assert ", with one pair of queues: `vhost-user` needs `vectors=0`" in by_model["vhost-user"]
     assert by_model["igb"].startswith("not usable: QEMU 7.2.22 has no device `igb`; ")
-    assert "IOMMU" in by_model["vfio"]
+    assert by_model["vfio"].startswith("not usable: the IOMMU of this machine is missing or switched off")
     assert all(finding.status == "ok" and not finding.hint for finding in nics)
+
+
+def test_functions_that_a_guest_may_get_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = Facts((7, 2, 22), frozenset({"vfio-pci"}), frozenset(), Accelerator("kvm"))
+    monkeypatch.setattr(guests, "has_iommu", lambda: True)
+    assert guests.describe("vfio", facts).startswith("not usable: no network adapter has the driver vfio-pci")
+    adapter = Function("0000:03:00.0", group="11")
+    virtual = Function("0000:04:10.0", physical="0000:04:00.0", group="12")
+    usable = "usable on a site with guest image generic: PCI functions "
+    assert guests.describe("vfio", facts, [adapter, virtual]) == f"{usable}0000:03:00.0, 0000:04:10.0"
+    assert guests.describe("sr-iov", facts, [adapter, virtual]) == f"{usable}0000:04:10.0"
+    assert "not a virtual function" in guests.describe("sr-iov", facts, [adapter])
 
 
 def test_machine_without_qemu_has_one_finding_about_guests(monkeypatch: pytest.MonkeyPatch) -> None:

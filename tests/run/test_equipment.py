@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hakaru.guest.facts import read_qemu
 from hakaru.store import RunReader
 
 from tests.kinds.packets.study import written
@@ -20,6 +21,8 @@ ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 CABLES = (("eth2", "device-left"), ("eth3", "device-right"), ("eth4", "eth5"), ("eth6", "unused"))
 LEFT = {"interface": "eth2", "address": "198.18.1.2"}
 RIGHT = {"interface": "eth3", "address": "198.18.2.2"}
+FUNCTION, OTHER_FUNCTION = {"function": "0000:fe:00.0"}, {"function": "0000:fe:00.1"}
+DEVICE = {"device_mac": "02:00:00:00:00:09"}
 EQUIPMENT = {"hosts": ["generator"], "device": {"name": "device", "forwards": "equipment"}}
 
 
@@ -71,6 +74,17 @@ def test_frames_pass_the_equipment_and_no_other_interface(tmp_path: Path, loop: 
         ({"right": RIGHT | {"interface": "eth2"}}, "an interface is named twice"),
         ({"right": RIGHT | {"device_mac": "02:00:00:00:00:09"}}, "`device_mac` is given for one port"),
         ({"right": RIGHT | {"interface": "no/name"}}, "interface"),
+        ({"right": RIGHT | FUNCTION}, "`function` is given for one port"),
+        ({"left": LEFT | FUNCTION, "right": RIGHT | FUNCTION}, "a function is named twice"),
+        ({"left": LEFT | {"function": "03:00.0"}}, "the address of a PCI function"),
+        (
+            {"left": LEFT | FUNCTION | DEVICE, "right": RIGHT | OTHER_FUNCTION | DEVICE},
+            "`device_mac` is given beside `function`",
+        ),
+        (
+            {"left": LEFT | FUNCTION, "right": RIGHT | OTHER_FUNCTION | {"address": "198.18.1.3"}},
+            "both addresses are in 198.18.1.0/24",
+        ),
     ],
 )
 def test_impossible_ports_are_refused(hakaru: Hakaru, tmp_path: Path, ports: dict[str, object], words: str) -> None:
@@ -92,3 +106,43 @@ def test_equipment_needs_a_site_and_a_site_needs_ports_and_equipment(hakaru: Hak
     lus.write_text(json.dumps({"format": 1, "name": "nothing"}))
     empty = hakaru.ask("run", str(study(tmp_path)), "--site", str(lus))
     assert empty.returncode == 2 and "none of `lus`, `ports` and `share`" in empty.stderr
+
+
+def guest_study(folder: Path, **guest: object) -> Path:
+    """A study of a guest with functions of adapters."""
+    device = {"name": "device", "forwards": "guest", "guest": {"nic": {"model": "vfio"}, **guest}}
+    return written(folder / "guest", lab={"hosts": ["generator"], "device": device}, load=SLOW)
+
+
+def test_site_with_functions_takes_guests_with_them_alone(hakaru: Hakaru, tmp_path: Path) -> None:
+    functions = site(tmp_path, left=LEFT | FUNCTION, right=RIGHT | OTHER_FUNCTION)
+    other = hakaru.ask("plan", str(study(tmp_path)), "--site", str(functions))
+    assert other.returncode == 2 and "and point p01 has another device" in other.stderr, other.stderr
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    without = hakaru.ask("plan", str(guest_study(tmp_path)), "--site", str(site(plain)))
+    assert without.returncode == 2 and "add `function` to both `ports`" in without.stderr, without.stderr
+
+
+def test_guest_whose_functions_are_missing_is_not_possible_here(hakaru: Hakaru, tmp_path: Path) -> None:
+    if read_qemu()[0] is None:
+        pytest.skip("qemu-system-x86_64 is not installed")
+    functions = site(tmp_path, left=LEFT | FUNCTION, right=RIGHT | OTHER_FUNCTION)
+    planned = hakaru.ask("plan", str(guest_study(tmp_path)), "--site", str(functions))
+    assert planned.returncode == 0, planned.stderr
+    assert "PCI functions 0000:fe:00.0, 0000:fe:00.1, which the guest gets" in planned.stdout
+    assert "not possible here: p01: this machine has no PCI function 0000:fe:00.0" in planned.stdout
+    several = hakaru.ask("plan", str(guest_study(tmp_path, chain=2)), "--site", str(functions))
+    assert "have functions for one guest, and the device has 2" in several.stdout, several
+    lab = hakaru.ask("plan", str(guest_study(tmp_path)))
+    assert "not possible here: p01: `vfio` passes functions of this machine's adapters" in lab.stdout, lab
+
+
+def test_point_that_is_not_possible_is_marked_and_names_the_function(hakaru: Hakaru, tmp_path: Path) -> None:
+    if read_qemu()[0] is None:
+        pytest.skip("qemu-system-x86_64 is not installed")
+    functions = site(tmp_path, left=LEFT | FUNCTION, right=RIGHT | OTHER_FUNCTION)
+    done = hakaru.ask("run", str(guest_study(tmp_path)), "--site", str(functions), "--report", "none")
+    assert done.returncode == 5, done.stderr
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert record["status"] == "failed" and "no interface eth2" in record["error"], record

@@ -69,7 +69,7 @@ def plan(
     if equipment is not None:
         check_writes(equipment, expanded)
     lab = None if equipment else plan_lab(expanded.study.lab)
-    refused = {} if equipment else refusals(expanded)
+    refused = refusals(expanded, site=equipment)
     if json_:
         print_json(planned.describe(expanded, lab, refused, equipment))
         return 0
@@ -119,33 +119,36 @@ def run(
     check_packages(report)
     if live:
         check_terminal(alone=not (json_ or quiet))
+    from hakaru.lab import sandbox
+    from hakaru.run.devices import fetch_images
+    from hakaru.run.options import Options, expand_options
+
     loaded = load(study)
-    if site is None:
-        from hakaru.lab import sandbox
-        from hakaru.run.devices import fetch_images
-        from hakaru.run.options import Options, expand_options
+    equipment = None
+    if site is not None:
+        from hakaru.run.site_file import load_site
 
-        if sandbox.current() is None:
-            # The modules imported here are imported again inside, so these are few.
-            options = Options(quick, seed, repetitions, only)
-            if resume is not None:
-                from hakaru.run.preparation import options_of
-                from hakaru.store import runs_folder
+        equipment = load_site(site)
+    if sandbox.current() is None:
+        # The modules imported so far are imported again inside, so these are few.
+        options = Options(quick, seed, repetitions, only)
+        if resume is not None:
+            from hakaru.run.preparation import options_of
+            from hakaru.store import runs_folder
 
-                options = options_of(resume, runs_folder(out), options)
-            fetch_images(expand_options(loaded, options))
+            options = options_of(resume, runs_folder(out), options)
+        fetch_images(expand_options(loaded, options), equipment)
+    if equipment is None:
         sandbox.enter()  # outside the sandbox this does not return: the command is restarted inside
     from hakaru.run import preparation, runner
-    from hakaru.run.options import Options
     from hakaru.run.progress import watchers
-    from hakaru.run.site_file import load_site
     from hakaru.store import runs_folder
 
     prepared = preparation.prepare(
         loaded,
         Options(quick, seed, repetitions, only),
         folder=runs_folder(out),
-        site=load_site(site) if site else None,
+        site=equipment,
         resume=resume,
         command=["hakaru", *sys.argv[1:]],
         note=note or "",

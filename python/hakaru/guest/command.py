@@ -17,6 +17,9 @@ GUEST_ADDRESS = "10.0.2.15/24"
 HOST_MAC = "52:54:00:12:34:56"
 """Ethernet address of the guest in that network."""
 
+# QEMU numbers its own devices from 1 on.
+_FUNCTION_SLOT = 0x10
+
 # `host` passes the features of the host's processor on, `max` has all that QEMU can translate. With
 # `erms` and `fsrm`, Linux and its C library copy memory by string instructions, which a processor
 # executes fast, but QEMU translates byte by byte.
@@ -34,9 +37,11 @@ class Port:
     """Name of the interface in the guest."""
     nic: Nic
     descriptors: tuple[int, ...] = ()
-    """Descriptors of `hakaru.guest.tap`, one per queue; none for `vhost-user`."""
+    """Descriptors of `hakaru.guest.tap`, one per queue; none for `vhost-user` and functions."""
     vectors: int | None = None
     """MSI-X vectors (`requirements.vectors_of`)."""
+    function: str = ""
+    """Address of the host's function, for NICs that are one."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,13 @@ class Machine:
     """Whether the guest reaches this machine's loopback through QEMU's user-mode network."""
 
 
+def slot_of(position: int) -> str:
+    """Return the address in the guest's PCI of a port that is a function of the host."""
+    return f"0000:00:{_FUNCTION_SLOT + position:02x}.0"
+
+
 def macs_of(ports: Sequence[Port], guest_number: int) -> list[str]:
-    """Return the Ethernet address of each port."""
+    """Return the Ethernet address of each port. Functions of the host have their own instead."""
     return [mac_of(port.nic, guest_number, position) for position, port in enumerate(ports)]
 
 
@@ -119,9 +129,9 @@ def _kernel_line(machine: Machine) -> str:
     tests of its ciphers take a seventh of the boot of an emulated processor.
     """
     drivers = {port.nic.traits.driver for port in machine.ports}
-    drivers |= {port.nic.traits.physical_driver for port in machine.ports} - {""}
+    drivers |= {port.nic.traits.physical_driver for port in machine.ports}
     drivers |= {"virtio_net"} if machine.host_network else set()
-    listed = ",".join(sorted(drivers))
+    listed = ",".join(sorted(drivers - {""}))
     words = ["console=ttyS0", "earlyprintk=ttyS0", "loglevel=6", "panic=-1", "no_timer_check", "mitigations=off"]
     return " ".join([*words, "cryptomgr.notests", f"hakaru.name={machine.name}", f"hakaru.drivers={listed}"])
 
@@ -135,6 +145,11 @@ def _address_of(unix_socket: str) -> str:
 
 def _port_arguments(port: Port, position: int, mac: str) -> list[str]:
     nic, identity = port.nic, f"port{position}"
+    if nic.traits.backend == "function":
+        assert port.function and not port.descriptors, f"{port.name} needs a function and no descriptor"
+        slot = _FUNCTION_SLOT + position
+        device = f"{nic.traits.device},host={port.function},id={identity}-nic,addr={slot:#x},rombar=0"
+        return ["-device", device]
     arguments, place = [], ""
     if nic.traits.virtual_functions:
         # They take numbers on the bus of their device, so it has a bus of its own.

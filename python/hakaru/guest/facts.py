@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,15 @@ def collect_facts(accelerator: Accelerator, *, vhost_net: Path = VHOST_NET, tun:
         macvtap=_macvtap_problem(),
         processors=frozenset(os.sched_getaffinity(0)),
         memory_bytes=_memory_available(),
+        locked_bytes=_lockable(),
     )
+
+
+def _lockable() -> int | None:
+    """Memory that QEMU may lock; None if there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    # The capability to exceed the limit (CAP_IPC_LOCK).
+    return None if soft == resource.RLIM_INFINITY or os.geteuid() == 0 else soft
 
 
 def _memory_available() -> int | None:

@@ -232,25 +232,37 @@ class Guest:
                 f"{_rename_script(HOST_MAC, 'eth0')}\nip link set eth0 up\nip address add {GUEST_ADDRESS} dev eth0",
                 timeout_s=_SETUP_TIMEOUT_S,
             )
-        macs = command.macs_of(self.spec.ports, self.spec.number)
-        device_macs = command.device_macs_of(self.spec.ports, self.spec.number)
-        for position, (port, mac) in enumerate(zip(self.spec.ports, macs, strict=True)):
-            physical_driver, driver = port.nic.traits.physical_driver, port.nic.traits.driver
+        for position, port in enumerate(self.spec.ports):
             try:
-                if physical_driver:
-                    script = _virtual_function_script(device_macs[position], f"pf{position}", mac)
-                    await self.run(script, timeout_s=_SETUP_TIMEOUT_S)
-                await self.run(_rename_script(mac, port.name), timeout_s=_SETUP_TIMEOUT_S)
+                await self._name_interface(port, position)
             except GuestCommandError as error:
-                drivers = f"{physical_driver}/{driver}" if physical_driver else driver
+                drivers = "/".join(filter(None, (port.nic.traits.physical_driver, port.nic.traits.driver)))
                 raise EnvironmentError_(
                     f"guest {self.name} has no interface for {port.name} ({port.nic.model}): kernel "
-                    f"{self.kernel_version} has no working driver {drivers}",
+                    f"{self.kernel_version} has no working driver {drivers or port.function}",
                     f"use another model or another guest image than `{self.spec.image.recipe.name}`; {error.output}",
                 ) from error
             scripts = [settings_script(port.nic, port.name), interrupts_script(port.name, self.spec.pinning)]
             if any(scripts):
                 await self.run("set -e\n" + "\n".join(scripts), timeout_s=_SETUP_TIMEOUT_S)
+
+    async def _name_interface(self, port: Port, position: int) -> None:
+        """Find the interface of a port, and give it its name. Raises GuestCommandError if it does
+        not appear.
+        """
+        if port.function:
+            await self.run(_adapter_script(command.slot_of(position), port.name), timeout_s=_SETUP_TIMEOUT_S)
+            return
+        mac = command.macs_of(self.spec.ports, self.spec.number)[position]
+        if port.nic.traits.physical_driver:
+            device_mac = command.device_macs_of(self.spec.ports, self.spec.number)[position]
+            script = _virtual_function_script(device_mac, f"pf{position}", mac)
+            await self.run(script, timeout_s=_SETUP_TIMEOUT_S)
+        await self.run(_rename_script(mac, port.name), timeout_s=_SETUP_TIMEOUT_S)
+
+    async def mac_of(self, interface: str) -> str:
+        """Return the Ethernet address of an interface. Raises GuestCommandError, LostError."""
+        return (await self.run(f"cat /sys/class/net/{interface}/address")).strip()
 
     async def _send_line(self, order: str) -> None:
         # The caller that waits for the answer reports a guest that is gone.
@@ -284,6 +296,22 @@ def _machine_of(spec: GuestSpec, kernel: Path, accelerator: Accelerator, channel
         guest_number=spec.number,
         host_network=spec.host_network,
     )
+
+
+def _adapter_script(slot: str, interface: str) -> str:
+    """Return commands that load the driver for a function of an adapter, and give its interface its
+    name, or fail.
+    """
+    return f"""
+    cd /sys/bus/pci/devices/{slot} || exit 1
+    modprobe -a "$(cat modalias)" || exit 1
+    for i in $(seq {_INTERFACE_WAITS}); do
+        found=$(ls net 2>/dev/null) && break
+        usleep {_INTERFACE_WAIT_US}
+    done
+    [ -n "$found" ] || {{ echo "no driver has made an interface of PCI function $(cat vendor device)" >&2; exit 1; }}
+    [ "$found" = {interface} ] || ip link set "$found" name {interface} || exit 1
+    """
 
 
 # Prints the name of the interface that has an Ethernet address, or fails.

@@ -27,9 +27,9 @@ NicModel = Literal[
     "vfio",
     "sr-iov",
 ]
-Backend = Literal["tap", "vhost-user", "macvtap", "none"]
-"""Path of the frames outside the guest: a TAP, shared memory of a vhost-user process, or a macvtap
-of a host's interface.
+Backend = Literal["tap", "vhost-user", "macvtap", "function"]
+"""Path of the frames outside the guest: a TAP, shared memory of a vhost-user process, a macvtap of
+a host's interface, or the wire of an adapter of which the guest has a function.
 """
 
 # Locally administered, of QEMU's range, so that captures show guests.
@@ -42,12 +42,12 @@ class Traits:
     """Properties of a model."""
 
     device: str
-    """Name of QEMU's device; empty if it has none."""
+    """Name of QEMU's device."""
     driver: str
-    """Module in the guest's kernel."""
+    """Module in the guest's kernel. Empty: the one for the adapter."""
     backend: Backend = "tap"
     queues_max: int = 1
-    """Limit of QEMU."""
+    """Limit of QEMU. An adapter may have fewer."""
     rx_ring: range = range(0)
     """Allowed numbers of descriptors; empty: fixed."""
     tx_ring: range = range(0)
@@ -74,6 +74,8 @@ _VIRTIO_QUEUES_MAX = 64
 _INTEL_RING = range(80, 4097)
 _E1000E_RING = range(64, 4097)
 _VMXNET3_RING = range(32, 4097)
+# The widest limits of drivers of adapters. ethtool reports those of the one in the guest.
+_ADAPTER_RING = range(32, 8193)
 
 
 def _virtio(backend: Backend, tx_ring: range = _VIRTIO_TX) -> Traits:
@@ -82,6 +84,11 @@ def _virtio(backend: Backend, tx_ring: range = _VIRTIO_TX) -> Traits:
 
 def _intel(device: str, driver: str, rings: range = _INTEL_RING) -> Traits:
     return Traits(device, driver, rx_ring=rings, tx_ring=rings, rings_by="guest")
+
+
+def _function() -> Traits:
+    rings = _ADAPTER_RING
+    return Traits("vfio-pci", "", "function", _VIRTIO_QUEUES_MAX, rings, rings, rings_by="guest")
 
 
 MODELS: Mapping[NicModel, Traits] = {
@@ -95,9 +102,8 @@ MODELS: Mapping[NicModel, Traits] = {
     "igbvf": replace(_intel("igb", "igbvf"), virtual_functions=True, physical_driver="igb"),
     "rtl8139": Traits("rtl8139", "8139cp"),
     "vmxnet3": Traits("vmxnet3", "vmxnet3", rx_ring=_VMXNET3_RING, tx_ring=_VMXNET3_RING, rings_by="guest"),
-    # Known, so that they are refused by name (`requirements`).
-    "vfio": Traits("", "", "none"),
-    "sr-iov": Traits("", "", "none"),
+    "vfio": _function(),
+    "sr-iov": _function(),
 }
 
 # Offloads by which a virtio device exchanges frames larger than the MTU or without checksum.
@@ -144,6 +150,8 @@ class Nic(BaseModel):
     def _check_model(self) -> Self:
         if self.model != "vhost-user" and self.socket:
             raise ValueError(f"`socket` belongs to `vhost-user`; remove it from `{self.model}`")
+        if self.mac is not None and self.traits.backend == "function":
+            raise ValueError("a function of an adapter has an address of its own; remove `mac`")
         return self
 
     @property
@@ -198,4 +206,16 @@ def settings_script(nic: Nic, interface: str) -> str:
         lines.append(f"ethtool -G {interface} " + " ".join(f"{name} {size}" for name, size in rings if size))
     if nic.traits.virtio and nic.queues > 1:
         lines.append(f"ethtool -L {interface} combined {nic.queues}")
+    if nic.traits.backend == "function":
+        lines.append(_adapter_queues(interface, nic.queues))
     return "\n".join(lines)
+
+
+def _adapter_queues(interface: str, queues: int) -> str:
+    """Return shell commands that give an adapter a number of queues. Not all drivers change it."""
+    return f"""ethtool -L {interface} combined {queues} 2>/dev/null || true
+    has=$(ls -d /sys/class/net/{interface}/queues/rx-* | wc -l)
+    if [ "$has" != {queues} ]; then
+        echo "{interface} has $has pairs of queues, not {queues}, and its driver does not change that" >&2
+        exit 1
+    fi"""

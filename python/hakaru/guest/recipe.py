@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-RecipeName = Literal["cloud", "file-server", "generic", "tape-programs"]
+RecipeName = Literal["adapters", "cloud", "file-server", "generic", "tape-programs"]
 
 USERLAND = (
     *("busybox-static", "dash", "coreutils", "kmod", "util-linux", "mount", "ethtool", "iproute2"),
@@ -72,6 +72,8 @@ class Recipe:
     """Package of the kernel."""
     drivers: tuple[str, ...]
     """Modules of the NIC drivers that the kernel has."""
+    adapters: tuple[str, ...] = ()
+    """Modules of the drivers of adapters whose functions a guest may get."""
     extra_modules: tuple[str, ...] = ()
     """Modules in addition to MORE_MODULES."""
     extra_packages: tuple[str, ...] = ()
@@ -98,7 +100,7 @@ class Recipe:
     @property
     def modules(self) -> tuple[str, ...]:
         """All modules that the image has, without their dependencies."""
-        return (*MODULES, *MORE_MODULES, *self.drivers, *self.extra_modules)
+        return (*MODULES, *MORE_MODULES, *self.drivers, *self.adapters, *self.extra_modules)
 
 
 RECIPES: Mapping[RecipeName, Recipe] = {
@@ -120,13 +122,18 @@ RECIPES: Mapping[RecipeName, Recipe] = {
                 *("resize2fs", "xfs_growfs", "btrfs"),
             ),
         ),
-        # Debian's kernel for everything else: NICs that QEMU emulates, ALUA of dm-multipath, and
-        # tape libraries.
+        # Debian's kernel for everything else: NICs that QEMU emulates, functions of adapters, ALUA
+        # of dm-multipath, and tape libraries.
         Recipe(
             "generic",
             "linux-image-amd64",
             ("virtio_net", "vmxnet3", "e1000", "e1000e", "igb", "igbvf", "8139cp"),
-            ("scsi_dh_alua", "st", "ch"),
+            # Whole adapters and virtual functions of Intel, NVIDIA and Broadcom.
+            adapters=(
+                *("e1000e", "igb", "igbvf", "ixgbe", "ixgbevf", "i40e", "iavf", "ice"),
+                *("mlx4_en", "mlx5_core", "bnxt_en"),
+            ),
+            extra_modules=("scsi_dh_alua", "st", "ch"),
             extra_packages=("mt-st", "mtx", "sg3-utils", "tar", "multipath-tools"),
             extra_programs=(
                 *("mt-st", "mtx", "sg_inq", "sg_logs", "sg_read_attr", "sg_read_block_limits", "tar"),
@@ -140,7 +147,7 @@ RECIPES: Mapping[RecipeName, Recipe] = {
             "tape-programs",
             "linux-image-amd64",
             ("virtio_net",),
-            ("st", "ch"),
+            extra_modules=("st", "ch"),
             extra_packages=(
                 *("mt-st", "mtx", "sqlite3"),
                 *("bacula-sd", "bacula-fd", "bacula-director", "bacula-director-sqlite3", "bacula-console"),
@@ -158,6 +165,15 @@ RECIPES: Mapping[RecipeName, Recipe] = {
                 *("etc/bacula/scripts/mtx-changer", "etc/bacula/scripts/mtx-changer.conf"),
                 "usr/share/bacula-director/make_sqlite3_tables",
             ),
+            of_labs=False,
+        ),
+        # A machine that has adapters, an IOMMU and KVM, all of them emulated, and the files of this
+        # machine. Only tests need it.
+        Recipe(
+            "adapters",
+            "linux-image-amd64",
+            ("virtio_net", "e1000e", "igb"),
+            extra_modules=("vfio_pci", "vfio_iommu_type1", "kvm_amd", "9p", "9pnet_virtio", "overlay"),
             of_labs=False,
         ),
     )

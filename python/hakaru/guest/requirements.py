@@ -2,16 +2,20 @@
 
     requirements(nic, RECIPES["cloud"], facts) -> Refusal | None
 
-`Facts` describes a machine. `hakaru.guest.facts` collects those of this one.
+`Facts` describes a machine. `hakaru.guest.facts` collects those of this one, and
+`hakaru.guest.function` reads the functions of adapters that a guest gets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hakaru.guest.function import Function, function_refusal
 from hakaru.guest.nic import Nic
 from hakaru.guest.recipe import RECIPES, Recipe
+from hakaru.guest.refusal import Refusal
 
 AcceleratorKind = Literal["kvm", "tcg"]
 MEMORY_DEFAULT_BYTES = 768 * 1024**2
@@ -24,10 +28,8 @@ _QEMU_PACKAGE = "sudo apt-get install qemu-system-x86"
 # QEMU 7.2 dereferences a missing notifier when a vhost-user device with MSI-X is switched on under
 # TCG. 10.0 does not; versions between them were not tried.
 _VHOST_USER_FIXED: Version = (10, 0, 0)
-_HARDWARE = {
-    "vfio": "it passes a device of the host to one guest, which needs an IOMMU and root",
-    "sr-iov": "it passes a virtual function of a host's NIC to one guest, which needs such a NIC, an IOMMU and root",
-}
+# QEMU's own memory that it locks beside that of the guest: firmware and tables.
+_LOCKED_BESIDE_BYTES = 16 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,8 @@ class Facts:
     """Processors of the host that this process may use. Empty: unknown."""
     memory_bytes: int | None = None
     """Memory that new processes may use. None: unknown."""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Reason why a NIC cannot be used, and what would change that."""
-
-    reason: str
-    hint: str
+    locked_bytes: int | None = None
+    """Memory that a process may lock. None: any."""
 
 
 def vectors_of(nic: Nic, facts: Facts) -> int | None:
@@ -83,16 +79,17 @@ def vectors_of(nic: Nic, facts: Facts) -> int | None:
     return 2 * nic.queues + 2 if nic.queues > 1 else None
 
 
-def requirements(nic: Nic, recipe: Recipe, facts: Facts, *, cpus: int = 2) -> Refusal | None:
-    """Return the first reason why this machine cannot run `nic` in a guest of `cpus` processors."""
-    if nic.model in _HARDWARE:
-        return Refusal(
-            f"`{nic.model}` is not supported: {_HARDWARE[nic.model]}",
-            "use `vhost-user` or `vhost-net`, the next fastest",
-        )
+def requirements(
+    nic: Nic, recipe: Recipe, facts: Facts, *, cpus: int = 2, functions: Sequence[Function] = ()
+) -> Refusal | None:
+    """Return the first reason why this machine cannot run `nic` in a guest of `cpus` processors.
+
+    `functions`: those of the host that the guest gets, if the model is one of functions.
+    """
     return (
         _missing_in_qemu(nic, facts)
         or _missing_here(nic, facts)
+        or _unusable_functions(nic, facts, functions)
         or _missing_in_kernel(nic, recipe)
         or (_impossible_sizes(nic, facts, cpus))
     )
@@ -109,7 +106,7 @@ def _missing_in_qemu(nic: Nic, facts: Facts) -> Refusal | None:
             newer if nic.traits.device == "igb" else "use another model",
         )
     backend = "vhost-user" if nic.traits.backend == "vhost-user" else "tap"
-    if backend not in facts.netdevs:
+    if nic.traits.backend != "function" and backend not in facts.netdevs:
         return Refusal(f"QEMU {version} was built without the network backend `{backend}`", _QEMU_PACKAGE)
     return None
 
@@ -124,13 +121,40 @@ def _missing_here(nic: Nic, facts: Facts) -> Refusal | None:
     return None
 
 
-def _missing_in_kernel(nic: Nic, recipe: Recipe) -> Refusal | None:
-    driver = nic.traits.driver
-    if driver in recipe.drivers:
+def _unusable_functions(nic: Nic, facts: Facts, functions: Sequence[Function]) -> Refusal | None:
+    if nic.traits.backend != "function":
         return None
-    others = [other.name for other in RECIPES.values() if driver in other.drivers]
+    if not functions:
+        return Refusal(
+            f"`{nic.model}` passes functions of this machine's adapters to a guest, which only a site file names",
+            "add `function` to both `ports` of a site file, and give it with --site; `hakaru docs sites` describes it",
+        )
+    for function in functions:
+        if (refusal := function_refusal(function, nic.model)) is not None:
+            return refusal
+    needed = MEMORY_DEFAULT_BYTES + _LOCKED_BESIDE_BYTES
+    if facts.locked_bytes is not None and facts.locked_bytes < needed:
+        return Refusal(
+            f"an adapter needs the whole memory of its guest locked, {needed >> 20} MiB, and this user may lock "
+            f"{facts.locked_bytes >> 20} MiB",
+            "set `memlock` in /etc/security/limits.conf to `unlimited` and log in again, or run as root",
+        )
+    return None
+
+
+def has_driver(nic: Nic, recipe: Recipe) -> bool:
+    """Return whether the kernel of an image has a driver for a NIC. The guest finds out which of
+    those for adapters it needs.
+    """
+    return bool(recipe.adapters) if nic.traits.backend == "function" else nic.traits.driver in recipe.drivers
+
+
+def _missing_in_kernel(nic: Nic, recipe: Recipe) -> Refusal | None:
+    if has_driver(nic, recipe):
+        return None
+    others = [other.name for other in RECIPES.values() if has_driver(nic, other)]
     return Refusal(
-        f"the kernel of guest image `{recipe.name}` has no driver {driver}",
+        f"the kernel of guest image `{recipe.name}` has no driver {nic.traits.driver or nic.model}",
         f"use the image {' or '.join(f'`{name}`' for name in others)}" if others else "use another model",
     )
 

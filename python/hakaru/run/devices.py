@@ -6,34 +6,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from hakaru.guest.function import read_function
 from hakaru.guest.recipe import RecipeName
-from hakaru.guest.requirements import Facts, Refusal
+from hakaru.guest.refusal import Refusal
+from hakaru.guest.requirements import Facts
 from hakaru.lab.model.machine import MachineSpec
 from hakaru.study import Expanded, Point
 
+if TYPE_CHECKING:
+    from hakaru.run.site_file import Site
 
-def _guests(expanded: Expanded) -> Iterator[tuple[Point, MachineSpec]]:
+
+def _guests(expanded: Expanded, site: Site | None) -> Iterator[tuple[Point, MachineSpec]]:
+    """Points with their guests. Load on a site is on its hosts."""
     for point in expanded.points:
         lab = expanded.at(point).lab
         if lab.device is not None and lab.device.forwards == "guest":
             yield point, lab.device.guest
-        if lab.load_guest is not None:
+        if lab.load_guest is not None and site is None:
             yield point, lab.load_guest
 
 
-def images_of(expanded: Expanded, facts: Facts | None = None) -> list[RecipeName]:
-    """Images of all guests that can run here, each once. `facts`: as for `refusals`."""
-    guests = list(_guests(expanded))
-    refused = refusals(expanded, facts) if guests else {}
+def images_of(expanded: Expanded, facts: Facts | None = None, site: Site | None = None) -> list[RecipeName]:
+    """Images of all guests that can run here, each once. `facts`, `site`: as for `refusals`."""
+    guests = list(_guests(expanded, site))
+    refused = refusals(expanded, facts, site) if guests else {}
     return list(dict.fromkeys(guest.recipe for point, guest in guests if point.id not in refused))
 
 
-def fetch_images(expanded: Expanded) -> None:
+def fetch_images(expanded: Expanded, site: Site | None = None) -> None:
     """Build the images that are missing. They are downloaded, so this needs the machine's network,
     which a sandbox lacks. Raises EnvironmentError_.
     """
-    names = images_of(expanded)
+    names = images_of(expanded, site=site)
     if names:
         from hakaru.guest.image import find_image
 
@@ -49,15 +56,18 @@ def facts_here() -> Facts:
     return collect_facts(known_accelerator())
 
 
-def refusals(expanded: Expanded, facts: Facts | None = None) -> dict[str, Refusal]:
+def refusals(expanded: Expanded, facts: Facts | None = None, site: Site | None = None) -> dict[str, Refusal]:
     """Point → the reason why its guest or its device cannot run here. `facts`: None: those of this
-    machine.
+    machine. `site`: None: a lab is built.
     """
     found = _of_programs(expanded)
-    guests = list(_guests(expanded))
+    guests = list(_guests(expanded, site))
     if guests:
         facts = facts or facts_here()
-        found |= {point.id: refusal for point, guest in guests if (refusal := guest.refusal(facts)) is not None}
+        names = site.ports.functions if site is not None and site.ports is not None else []
+        functions = [read_function(name) for name in names]
+        outcomes = ((point.id, guest.refusal(facts, functions)) for point, guest in guests)
+        found |= {name: refusal for name, refusal in outcomes if refusal is not None}
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.guest.requirements import Refusal
+from hakaru.guest.refusal import Refusal
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.lab.plan.rounds import pairs_of, rounds_of
 from hakaru.run import kind
@@ -105,7 +105,9 @@ def estimate(
     disk += len(studies) * _captured_bytes(expanded.study, hosts, arrays)
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
     possible = [cost for name, cost in by_point.items() if name not in impossible]
-    held = max((cost.held_bytes for cost in possible), default=0) if lab else 0
+    # On a site, only a guest that is the device holds memory of this machine.
+    has_guest = any(_forwarding_guests(expanded.at(point)) for point in measured)
+    held = max((cost.held_bytes for cost in possible), default=0) if lab or has_guest else 0
     files = max((cost.files_bytes for cost in possible), default=0)
     rings = len(lab.links) * FABRIC_RING_BYTES if lab and lab.fabric_node else 0
     held += max((sum(memory) for memory in guests), default=0)

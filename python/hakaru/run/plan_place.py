@@ -37,6 +37,8 @@ def equipment(site: Site) -> list[str]:
         parts.append(f"folder {share.folder} of share {share.name} at {share.server}:{share.port}, {use}")
     if site.ports is not None:
         parts.append(f"interfaces {', '.join(site.ports.interfaces)}")
+        if site.ports.functions:
+            parts.append(f"PCI functions {', '.join(site.ports.functions)}, which the guest gets")
     hosts = ["this machine" if name == HOST else name for name in site.host_names]
     return [f"site: {site.name!r}", *(f"  {part}" for part in parts), f"load from: {', '.join(hosts)}"]
 

@@ -73,7 +73,7 @@ def prepare(
         command=command,
         earlier_lab=_lab_of(resumed),
         note=check_note(note),
-        impossible=frozenset() if site else frozenset(refusals(expanded)),
+        impossible=frozenset(refusals(expanded, site=site)),
     )
     if resumed is not None and run is not None:
         _check_same(resumed, run, prepared)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
@@ -26,6 +26,9 @@ from hakaru.run.file_servers import PlacedServer
 from hakaru.run.kind import Engines
 from hakaru.run.site_file import Site, SiteLu
 from hakaru.study import Expanded, Repetition, Study
+
+if TYPE_CHECKING:
+    from hakaru.run.site_guest import SiteGuest
 
 
 def check_writes(site: Site, expanded: Expanded) -> bool:
@@ -93,14 +96,23 @@ class SitePlace:
         self.nodes: Sequence[str] = site.host_names
         self.machines = self.nodes
         self.allow_writes = allow_writes
+        self._guest: SiteGuest | None = None
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
         """Return True, because the links of a site are not checked."""
         return True
 
     async def adjust(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
-        """Measure the clocks of the hosts. The equipment cannot be adjusted."""
+        """Measure the clocks of the hosts, and boot the guest between the ports, if it is the
+        device. Other equipment cannot be adjusted. Raises DeviceError.
+        """
         await together(host.begin() for host in self._hosts.values())
+        if self.site.ports is not None and self.site.ports.functions:
+            from hakaru.run.site_guest import SiteGuest  # loads QEMU's client
+
+            lab = expanded.at(turn.point).lab
+            assert lab.device is not None, "checked before the run"
+            self._guest = await SiteGuest.boot(lab.device.guest, self.site.ports, lab.mtu)
         return []
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineSession:
@@ -123,7 +135,10 @@ class SitePlace:
         await together(host.end() for host in self._hosts.values())
 
     async def release(self) -> None:
-        """Do nothing, because a site has no guests."""
+        """End the guest that is the device."""
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            await guest.close()
 
     def fabrics(self, expanded: Expanded, turn: Repetition) -> dict[str, contract.FabricEngineConfig]:
         """Return nothing, because a site's network is not emulated."""
@@ -141,7 +156,8 @@ class SitePlace:
         """The entire load, distributed over the hosts. Engines check whether images fit when they
         read the capacity.
         """
-        return kind.of(expanded.study).site_loads(expanded, turn, self.site, allow_writes=self.allow_writes)
+        site = self.site if self._guest is None else self.site.model_copy(update={"ports": self._guest.ports})
+        return kind.of(expanded.study).site_loads(expanded, turn, site, allow_writes=self.allow_writes)
 
     def dialogue(self, expanded: Expanded, turn: Repetition) -> Dialogue | None:
         """The controller that the study's kind provides for a site."""
@@ -154,8 +170,10 @@ class SitePlace:
     links: Mapping[str, Link] = MappingProxyType({})
     """None: the network of a site is not under hakaru's control."""
 
-    device = None
-    """Equipment of a site is not under hakaru's control."""
+    @property
+    def device(self) -> dict[str, Any] | None:
+        """The guest that is the device, as built. Other equipment is not under hakaru's control."""
+        return None if self._guest is None else self._guest.describe()
 
     @property
     def guests(self) -> dict[str, Any]:
@@ -172,8 +190,10 @@ class SitePlace:
         """Nothing to check."""
 
     async def count_losses(self) -> Losses:
-        """None: hosts cannot read the counters of a site's equipment."""
-        return {}
+        """Frames lost in the guest that is the device. The counters of other equipment cannot be
+        read. Raises DeviceError.
+        """
+        return {} if self._guest is None else await self._guest.count_losses()
 
     def describe(self) -> dict[str, Any]:
         """Return the equipment for lab.json. hakaru has built and checked none of it,

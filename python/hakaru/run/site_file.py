@@ -12,6 +12,8 @@
       left: {interface: eth2, address: 198.18.1.2}          # interfaces of this machine. Nothing is
       right: {interface: eth3, address: 198.18.2.2}         # sent on any other interface.
       loop: [eth4, eth5]                  # two interfaces joined by a cable: the tester's own limit
+      # If a guest is the device, each port also has `function: "0000:03:00.0"`: that of an adapter
+      # at the other end of the cable, which the guest gets.
     share:                   # for studies of files, instead of `lus`
       server: files.example  # and `port`, unless it is 445
       name: data
@@ -33,7 +35,7 @@ a site have the origin `measured`.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -41,6 +43,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.guest.function import ADDRESS
 from hakaru.remote.host import HostSpec
 from hakaru.study.document import read_document
 from hakaru.study.load import validate
@@ -59,6 +62,9 @@ _PORTAL = Form(
 _MAC = Form(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", "an Ethernet address in lower case, for example 02:00:00:00:00:01")
 _FILE_NAME = r"[^\\/:*?\"<>|]+"
 _FOLDER = Form(f"{_FILE_NAME}(/{_FILE_NAME})*", "a folder of the share, for example a/b", 200)
+_FUNCTION = Form(ADDRESS, 'the address of a PCI function, for example "0000:03:00.0"')
+GUEST_PREFIX = 24
+"""Prefix length of the networks between a site's ports and a guest that routes."""
 Interface = Annotated[str, Form(r"[^\s/]{1,15}", "the name of an interface of this machine, for example eth2")]
 
 
@@ -145,6 +151,16 @@ class SitePort(Part):
     device_mac: Annotated[str, _MAC] | None = Field(
         default=None, description="Ethernet address of the device's port, if it routes; null: it bridges"
     )
+    function: Annotated[str, _FUNCTION] | None = Field(
+        default=None,
+        description="PCI function of an adapter at the other end of the cable, which a guest gets (`vfio`, `sr-iov`); "
+        "null: the device is existing equipment",
+    )
+
+    @property
+    def network(self) -> IPv4Network:
+        """The network between this port and a guest that routes."""
+        return IPv4Network(f"{self.address}/{GUEST_PREFIX}", strict=False)
 
 
 class SitePorts(Part):
@@ -164,12 +180,31 @@ class SitePorts(Part):
         """All interfaces that frames are sent on."""
         return [self.left.interface, self.right.interface, *(self.loop or ())]
 
+    @property
+    def functions(self) -> list[str]:
+        """Functions of adapters that a guest gets, left and right; none if the device is existing
+        equipment.
+        """
+        return [port.function for port in (self.left, self.right) if port.function is not None]
+
     @model_validator(mode="after")
     def _interfaces_are_distinct(self) -> SitePorts:
         if len(set(self.interfaces)) < len(self.interfaces):
             raise ValueError("an interface is named twice; each port needs its own")
         if (self.left.device_mac is None) != (self.right.device_mac is None):
             raise ValueError("`device_mac` is given for one port; give it for both, or for none")
+        return self
+
+    @model_validator(mode="after")
+    def _functions_are_of_one_guest(self) -> SitePorts:
+        if len(self.functions) == 1:
+            raise ValueError("`function` is given for one port; give it for both, or for none")
+        if self.functions and len(set(self.functions)) == 1:
+            raise ValueError("a function is named twice; each port needs its own")
+        if self.functions and self.left.device_mac is not None:
+            raise ValueError("`device_mac` is given beside `function`; a guest reports its own addresses, so remove it")
+        if self.functions and self.left.network == self.right.network:
+            raise ValueError(f"both addresses are in {self.left.network}; a guest that routes needs two networks")
         return self
 
 

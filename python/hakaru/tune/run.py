@@ -81,7 +81,7 @@ def _prepared(
         resumed=resumed,
         folder=folder,
         command=command,
-        impossible=frozenset() if site else frozenset(refusals(expanded)),
+        impossible=frozenset(refusals(expanded, site=site)),
     )
     check_machine(expanded, prepared.lab, folder, prepared.impossible)
     if site is not None:

@@ -9,6 +9,7 @@ from hakaru.kinds.packets.dialogue import LATENCY_ATTEMPTS, TESTER_TRIAL_S, TEST
 from hakaru.kinds.packets.load import load_at
 from hakaru.kinds.packets.meter import PacketsMeter, rates_of
 from hakaru.kinds.packets.streams import packets_config
+from hakaru.lab.model.device import DeviceSpec
 from hakaru.lab.plan import Device, LabPlan
 from hakaru.lab.plan.device import DevicePort
 from hakaru.run.dialogue import Dialogue
@@ -55,25 +56,20 @@ class PacketsRun(RunKind):
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Refuse points whose device is not the site's. There are no LUs to protect."""
+        assert site.ports is not None, "checked before"
         for point in expanded.points:
-            device = expanded.at(point).lab.device
-            forwards = device.forwards if device is not None else None
-            if forwards != "equipment":
-                raise UsageError(
-                    f"nothing was sent: point {point.id} has the device `{forwards}`, which is built in a lab",
-                    "choose points with `lab.device.forwards: equipment` (--only), or leave out --site",
-                )
+            _check_device(point, device_at(expanded, point), has_functions=bool(site.ports.functions))
         return True
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
         """The tester, on this host. It sends on the interfaces of the site's `ports` alone."""
         interval_ms = expanded.measure.intervals.hosts // MS_NS
-        config = packets_config(load_at(expanded.at(turn.point)), device_of_site(site), interval_ms)
-        return {HOST: config}
+        device = device_of_site(site, device_at(expanded, turn.point))
+        return {HOST: packets_config(load_at(expanded.at(turn.point)), device, interval_ms)}
 
     def site_dialogue(self, expanded: Expanded, turn: Repetition, site: Site) -> Dialogue:
         """The trials of a repetition."""
-        has_loop = device_of_site(site).loop is not None
+        has_loop = device_of_site(site, device_at(expanded, turn.point)).loop is not None
         return PacketsDialogue(load_at(expanded.at(turn.point)), HOST, has_loop=has_loop)
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
@@ -90,8 +86,8 @@ class PacketsRun(RunKind):
             goals_s = sum(10 * goal.time + 100 * goal.trial for goal in load.search.goals) / 1e9
             most = max(10 * UNLIMITED_S, load.search.repeats * goals_s)
         held = PORTS * (RECEIVE_RING_BYTES + TRANSMIT_BYTES)
-        device = lab.device if lab is not None else None
-        if device is not None and device.guest is not None:
+        device = device_at(expanded, point)
+        if device.forwards == "guest":
             held += device.guest.memory_bytes
         longest_s = other + (LATENCY_ATTEMPTS - 1) * latency_s + most
         return Cost(other + budget, 2 * longest_s, held_bytes=held, actors=4, sockets=8)
@@ -115,13 +111,47 @@ class PacketsRun(RunKind):
         return rates_of(cast("float | None", goals[0]["throughput"]), str(trials.get("verdict")))
 
 
-def device_of_site(site: Site) -> Device:
-    """The device between the interfaces of a site."""
+def device_at(expanded: Expanded, point: Point) -> DeviceSpec:
+    """The device of a point, which every study of this kind has."""
+    device = expanded.at(point).lab.device
+    assert device is not None, "checked when the study was loaded"
+    return device
+
+
+def _check_device(point: Point, device: DeviceSpec, *, has_functions: bool) -> None:
+    """Refuse a point with another device than that of a site: existing equipment, or a guest that
+    gets functions of adapters.
+    """
+    takes_functions = device.forwards == "guest" and device.guest.nic.traits.backend == "function"
+    if takes_functions and not has_functions:
+        raise UsageError(
+            f"nothing was sent: the guest of point {point.id} needs functions of adapters "
+            f"(`{device.guest.nic.model}`), and the site names none",
+            "add `function` to both `ports` of the site file",
+        )
+    if has_functions and not takes_functions:
+        raise UsageError(
+            f"nothing was sent: the ports of the site have functions of adapters for a guest, and point {point.id} "
+            "has another device",
+            "choose points with `lab.device.guest.nic.model: sr-iov` or `vfio` (--only), or remove `function`",
+        )
+    if not has_functions and device.forwards != "equipment":
+        raise UsageError(
+            f"nothing was sent: point {point.id} has the device `{device.forwards}`, which is built in a lab",
+            "choose points with `lab.device.forwards: equipment` (--only), or leave out --site",
+        )
+
+
+def device_of_site(site: Site, spec: DeviceSpec) -> Device:
+    """The device between the interfaces of a site. `site`: with the addresses of the guest's NICs,
+    once it has booted.
+    """
     assert site.ports is not None, "checked before the run"
     ends = (site.ports.left, site.ports.right)
     ports = [DevicePort(e.interface, "", e.device_mac or "", str(e.address), "", 0, "") for e in ends]
     loop = (site.ports.loop[0], site.ports.loop[1]) if site.ports.loop else None
-    return Device(site.name, HOST, "equipment", own_thread=False, ports=tuple(ports), loop=loop)
+    guest = spec.guest if spec.forwards == "guest" else None
+    return Device(site.name, HOST, spec.forwards, own_thread=False, ports=tuple(ports), loop=loop, guest=guest)
 
 
 def device_of(lab: LabPlan) -> Device:

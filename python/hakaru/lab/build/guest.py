@@ -97,14 +97,13 @@ async def _boot(place: _Place, spec: GuestDeviceSpec, planned: DeviceGuest) -> G
             nic = spec.nic.model_copy(update={"mac": port.mac, "socket": path})
             descriptors = taps[position].descriptors if taps else ()
             ports.append(Port(port.outer.name, nic, descriptors, vectors_of(nic, place.facts)))
-        pinning = Pinning(spec.pinning.vcpus, spec.pinning.others, spec.pinning.interrupts)
         described = GuestSpec(
             planned.name,
             place.image,
             cpus=spec.cpus,
             ports=tuple(ports),
             host_network=False,
-            pinning=pinning,
+            pinning=pinning_of(spec),
             namespace=namespaces[device.node] if device.in_memory else None,
         )
         guest = await Guest.boot(described, place.facts.accelerator)
@@ -113,13 +112,25 @@ async def _boot(place: _Place, spec: GuestDeviceSpec, planned: DeviceGuest) -> G
         for tap in taps:
             tap.close()
     try:
-        await guest.run(_SCRIPTS[spec.forwards](planned, place.mtu))
+        await let_forward(guest, spec, planned, place.mtu)
         if device.ways > 1 and device.in_memory:
             await guest.run(_announce(planned))
     except BaseException:
         await guest.close()
         raise
     return guest
+
+
+def pinning_of(spec: GuestDeviceSpec) -> Pinning:
+    """The placement of a guest's work on processors."""
+    return Pinning(spec.pinning.vcpus, spec.pinning.others, spec.pinning.interrupts)
+
+
+async def let_forward(guest: Guest, spec: GuestDeviceSpec, planned: DeviceGuest, mtu: int) -> None:
+    """Let a guest forward between its interfaces, once both have a carrier. Raises
+    GuestCommandError, LostError.
+    """
+    await guest.run(_SCRIPTS[spec.forwards](planned, mtu))
 
 
 def _plug_taps(device: Device, guest: DeviceGuest, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:

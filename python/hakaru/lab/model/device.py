@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hakaru.guest.requirements import EMULATOR_BYTES, MEMORY_DEFAULT_BYTES, Facts, Refusal
+from hakaru.guest.function import Function
+from hakaru.guest.refusal import Refusal
+from hakaru.guest.requirements import EMULATOR_BYTES, MEMORY_DEFAULT_BYTES, Facts
 from hakaru.lab.model.machine import MachineSpec
 from hakaru.units import Rate, format_size
 
@@ -20,7 +23,8 @@ class GuestDeviceSpec(MachineSpec):
 
     forwards: Literal["routing", "bridge"] = Field(
         default="routing",
-        description="`routing`: IPv4 forwarding of the guest's kernel. `bridge`: its bridge; not with `igbvf`.",
+        description="`routing`: IPv4 forwarding of the guest's kernel. `bridge`: its bridge; not with `igbvf` and "
+        "`sr-iov`.",
     )
 
     chain: int = Field(
@@ -46,7 +50,7 @@ class GuestDeviceSpec(MachineSpec):
             raise ValueError("bridges side by side form a loop; use `forwards: routing` with `parallel`")
         if self.chain > 1 and self.nic.model == "macvtap":
             raise ValueError("no cable for a macvtap is between two guests; use `virtio-net` with `chain`")
-        if self.forwards == "bridge" and self.nic.traits.physical_driver:
+        if self.forwards == "bridge" and (self.nic.traits.physical_driver or self.nic.model == "sr-iov"):
             raise ValueError("a virtual function receives only frames for its own address; use `forwards: routing`")
         return self
 
@@ -60,15 +64,22 @@ class GuestDeviceSpec(MachineSpec):
         """Memory of all guests and their emulators."""
         return self.count * (MEMORY_DEFAULT_BYTES + EMULATOR_BYTES)
 
-    def refusal(self, facts: Facts) -> Refusal | None:
-        """The reason why a machine cannot run these guests as a device; None if it can."""
+    def refusal(self, facts: Facts, functions: Sequence[Function] = ()) -> Refusal | None:
+        """The reason why a machine cannot run these guests as a device; None if it can.
+        `functions`: those of the machine's adapters at both ports, for NICs that are functions.
+        """
+        if functions and self.count > 1:
+            return Refusal(
+                f"the ports of the site have functions for one guest, and the device has {self.count}",
+                "use one guest: leave out `chain` and `parallel`",
+            )
         if facts.memory_bytes is not None and self.memory_bytes > facts.memory_bytes:
             return Refusal(
                 f"all guests of the device ({self.count}) may need {format_size(self.memory_bytes)} of memory, but "
                 f"only {format_size(facts.memory_bytes >> 20 << 20)} are available",
                 "use fewer guests, or a machine with more memory",
             )
-        return super().refusal(facts)
+        return super().refusal(facts, functions)
 
 
 class DeviceSpec(BaseModel):

@@ -4,13 +4,16 @@ decides whether it can exist.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from hakaru.guest.function import Function
 from hakaru.guest.nic import Nic
 from hakaru.guest.recipe import RECIPES, RecipeName
-from hakaru.guest.requirements import Facts, Refusal, requirements
+from hakaru.guest.refusal import Refusal
+from hakaru.guest.requirements import Facts, has_driver, requirements
 from hakaru.units import Size
 
 MEMORY_DEFAULT_BYTES, MEMORY_MIN_BYTES = 768 << 20, 512 << 20
@@ -53,23 +56,24 @@ class MachineSpec(BaseModel):
             raise ValueError(f"`pinning.interrupts` names processor {named} of a guest with {self.cpus}, from 0 on")
         return self
 
-    def refusal(self, facts: Facts) -> Refusal | None:
-        """The reason why a machine cannot run this guest in a lab; None if it can."""
+    def refusal(self, facts: Facts, functions: Sequence[Function] = ()) -> Refusal | None:
+        """The reason why a machine cannot run this guest; None if it can. `functions`: those of the
+        machine's adapters that the guest gets.
+        """
         missing = {*self.pinning.vcpus, *self.pinning.others} - facts.processors if facts.processors else set()
         if missing:
             return Refusal(
                 f"it is pinned to processors {sorted(missing)}, which this machine or process lacks",
                 f"use {sorted(facts.processors)}, or leave out `pinning`",
             )
-        return requirements(self.nic, RECIPES[self.recipe], facts, cpus=self.cpus)
+        return requirements(self.nic, RECIPES[self.recipe], facts, cpus=self.cpus, functions=functions)
 
     @property
     def recipe(self) -> RecipeName:
         """The image of the guest: that of the study, or the smallest one with the NIC's driver."""
         if self.image != "auto":
             return self.image
-        driver = self.nic.traits.driver
-        return next((name for name, recipe in RECIPES.items() if driver in recipe.drivers), "generic")
+        return next((name for name, recipe in RECIPES.items() if has_driver(self.nic, recipe)), "generic")
 
 
 class LoadGuestSpec(MachineSpec):
@@ -88,10 +92,10 @@ class LoadGuestSpec(MachineSpec):
             raise ValueError("`nic.mac` would be the address of every guest; leave it out: each gets its own")
         return self
 
-    def refusal(self, facts: Facts) -> Refusal | None:
-        """The reason why a machine cannot run this guest; None if it can."""
+    def refusal(self, facts: Facts, functions: Sequence[Function] = ()) -> Refusal | None:
+        """As `MachineSpec.refusal`."""
         if self.nic.traits.backend == "vhost-user":
             return Refusal("no process of a lab moves the frames of `vhost-user`", "use `virtio-net` or `vhost-net`")
-        if self.nic.traits.backend == "macvtap":
-            return Refusal("only a device under test has NICs of the model `macvtap`", "use `virtio-net`")
-        return super().refusal(facts)
+        if self.nic.traits.backend in ("macvtap", "function"):
+            return Refusal(f"only a device under test has NICs of the model `{self.nic.model}`", "use `virtio-net`")
+        return super().refusal(facts, functions)
