@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.analysis import summarise
+from hakaru.analysis import sentences, summarise
 from hakaru.caveats import CAVEATS, Caveat, worst_of_each
 from hakaru.report import render
 from hakaru.report.points_table import print_summary
@@ -72,6 +72,15 @@ def test_every_caveat_with_numbers_of_its_own_has_a_size() -> None:
         *("cpu_shared", "warm_up_idle", "warm_up_unjudged"),  # the same in all repetitions, and words
         *("goal_not_monotone", "goal_unfinished", "goal_tester_limit", "precision_unknown"),  # once per run or point
     }
+
+
+def test_error_in_a_caveat_is_translated_for_japanese_reports() -> None:
+    """Runs keep errors in English."""
+    emulated = Caveat("cpu_emulated", {"reason": "this machine has no /dev/kvm"})
+    assert "because this machine has no /dev/kvm." in sentences.caveat("en", emulated)
+    assert "このマシンに /dev/kvm がない" in sentences.caveat("ja", emulated)
+    unknown = Caveat("device_failed", {"error": "an error of the kernel"})
+    assert "an error of the kernel" in sentences.caveat("ja", unknown)
 
 
 @pytest.fixture

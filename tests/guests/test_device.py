@@ -256,7 +256,7 @@ def test_guest_forwards_after_others_that_cannot_boot_or_lack_a_driver_or_a_nic(
         "has-no-nic": "failed",
     }, done.stderr
     check_guest_forwarded(hakaru.only_run(), {"guest": "works"}, records["works"])
-    assert "not supported" in records["has-no-nic"]["error"]
+    assert "which only a site file names" in records["has-no-nic"]["error"]
     assert "before its boot" in records["does-not-boot"]["error"]
     assert "e1000" in records["has-no-driver"]["error"] and "driver" in records["has-no-driver"]["error"]
     assert guests_below(os.getpid()) == before

@@ -10,7 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hakaru.caveats import Caveat
 from hakaru.guest.facts import read_qemu
+from hakaru.run.devices import device_caveats
 from hakaru.store import RunReader
 
 from tests.kinds.packets.study import written
@@ -146,3 +148,9 @@ def test_point_that_is_not_possible_is_marked_and_names_the_function(hakaru: Hak
     assert done.returncode == 5, done.stderr
     (record,) = RunReader(hakaru.only_run()).repetitions()
     assert record["status"] == "failed" and "no interface eth2" in record["error"], record
+
+
+def test_guest_on_an_emulated_processor_is_marked() -> None:
+    guest = {"accelerator": "tcg", "accelerator_reason": "this machine has no /dev/kvm"}
+    assert device_caveats(guest) == [Caveat("cpu_emulated", {"reason": "this machine has no /dev/kvm"})]
+    assert device_caveats(guest | {"accelerator": "kvm"}) == device_caveats(None) == []

@@ -11,6 +11,7 @@ from typing import Any
 
 from hakaru.caveats import Caveat
 from hakaru.study.part import level_text
+from hakaru.translation import japanese
 from hakaru.wording import has, number, say, tenths
 
 
@@ -141,7 +142,15 @@ def split(language: str, text: str) -> list[str]:
     return [part for part in _ENDS[language].split(text) if part]
 
 
+_TEXTS = ("error", "reason")
+"""Values of caveats that are texts of a command."""
+
+
 def caveat(language: str, instance: Caveat) -> str:
     """The text of a caveat, which includes what to do."""
     count = instance.values.get("n", instance.values.get("samples"))
-    return say(language, f"caveat.{instance.name}", {"count": count, **instance.values})
+    values = instance.values
+    if language == "ja":
+        # Runs keep errors in English.
+        values = {name: japanese(str(value)) if name in _TEXTS else value for name, value in values.items()}
+    return say(language, f"caveat.{instance.name}", {"count": count, **values})

@@ -5,9 +5,10 @@ device this machine cannot run.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from hakaru.caveats import Caveat
 from hakaru.guest.function import read_function
 from hakaru.guest.recipe import RecipeName
 from hakaru.guest.refusal import Refusal
@@ -69,6 +70,13 @@ def refusals(expanded: Expanded, facts: Facts | None = None, site: Site | None =
         outcomes = ((point.id, guest.refusal(facts, functions)) for point, guest in guests)
         found |= {name: refusal for name, refusal in outcomes if refusal is not None}
     return found
+
+
+def device_caveats(device: Mapping[str, Any] | None) -> list[Caveat]:
+    """Caveats of a guest that is the device, from its record; none for other devices."""
+    if device is None or device["accelerator"] != "tcg":
+        return []
+    return [Caveat("cpu_emulated", {"reason": device["accelerator_reason"]})]
 
 
 def _of_programs(expanded: Expanded) -> dict[str, Refusal]:

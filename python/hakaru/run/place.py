@@ -19,6 +19,7 @@ from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import fabric_config, plan_lab
 from hakaru.run import kind
 from hakaru.run.configure import MS, seed_of
+from hakaru.run.devices import device_caveats
 from hakaru.run.dialogue import Dialogue, Losses
 from hakaru.run.events import Link, TimedEvent
 from hakaru.run.file_servers import PlacedServer
@@ -252,9 +253,7 @@ class LabPlace:
             chains = self._chain_plans(expanded, turn)
             nodes = tuple(chain.node for chain in chains) or tuple(self.loads(expanded, turn))
             await self.lab.load_guests.plug(plan, self.lab.namespaces, nodes)
-        if self.device is not None and self.device["accelerator"] == "tcg":
-            caveats.append(Caveat("cpu_emulated", {"reason": self.device["accelerator_reason"]}))
-        return caveats
+        return [*caveats, *device_caveats(self.device)]
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start and configure an engine in a node's namespace."""

@@ -20,6 +20,7 @@ from hakaru.engine.session import EngineSession
 from hakaru.errors import UsageError
 from hakaru.remote.host import LoadHost, open_hosts, together
 from hakaru.run import kind
+from hakaru.run.devices import device_caveats
 from hakaru.run.dialogue import Dialogue, Losses
 from hakaru.run.events import Link, TimedEvent
 from hakaru.run.file_servers import PlacedServer
@@ -113,7 +114,7 @@ class SitePlace:
             lab = expanded.at(turn.point).lab
             assert lab.device is not None, "checked before the run"
             self._guest = await SiteGuest.boot(lab.device.guest, self.site.ports, lab.mtu)
-        return []
+        return device_caveats(self.device)
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start an engine on a host, in the host's network."""
