@@ -111,6 +111,8 @@ def _site(lab: Json, language: str) -> Iterator[tuple[str, str]]:
     for name in ("left", "right"):
         if name in ports:
             yield say(language, f"lab.site.port.{name}"), f"{ports[name]['interface']} ({ports[name]['address']})"
+            if ports[name].get("function"):
+                yield say(language, f"lab.site.function.{name}"), ports[name]["function"]
     if ports.get("loop"):
         yield say(language, "lab.site.port.loop"), " – ".join(ports["loop"])
     if share := site.get("share"):
