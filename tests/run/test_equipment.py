@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 from hakaru.caveats import Caveat
 from hakaru.guest.facts import read_qemu
-from hakaru.run.devices import device_caveats
+from hakaru.run.devices import device_caveats, images_of
+from hakaru.run.options import Options, expand_options
+from hakaru.run.site_file import load_site
 from hakaru.store import RunReader
+from hakaru.study import load
 
 from tests.kinds.packets.study import written
 from tests.run.conftest import Hakaru
@@ -154,3 +157,10 @@ def test_guest_on_an_emulated_processor_is_marked() -> None:
     guest = {"accelerator": "tcg", "accelerator_reason": "this machine has no /dev/kvm"}
     assert device_caveats(guest) == [Caveat("cpu_emulated", {"reason": "this machine has no /dev/kvm"})]
     assert device_caveats(guest | {"accelerator": "kvm"}) == device_caveats(None) == []
+
+
+def test_no_image_is_fetched_for_a_guest_that_a_site_refuses(tmp_path: Path) -> None:
+    device = {"name": "device", "forwards": "guest"}
+    path = written(tmp_path / "guest", lab={"hosts": ["generator"], "device": device}, load=SLOW)
+    expanded = expand_options(load(str(path)), Options())
+    assert images_of(expanded, site=load_site(site(tmp_path))) == []

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 def _guests(expanded: Expanded, site: Site | None) -> Iterator[tuple[Point, MachineSpec]]:
-    """Points with their guests. Load on a site is on its hosts."""
+    """Points with their guests. A site has no guests but devices with functions of adapters."""
     for point in expanded.points:
         lab = expanded.at(point).lab
-        if lab.device is not None and lab.device.forwards == "guest":
-            yield point, lab.device.guest
+        device = lab.device if lab.device is not None and lab.device.forwards == "guest" else None
+        if device is not None and (site is None or device.guest.nic.traits.backend == "function"):
+            yield point, device.guest
         if lab.load_guest is not None and site is None:
             yield point, lab.load_guest
 

@@ -38,7 +38,7 @@ pub(super) struct TransmitCounters {
 pub(super) struct TransmitOrder {
     pub(super) sender: Sender,
     pub(super) trial: u16,
-    /// Longest time for which frames that the interface has not sent may leave no room for others.
+    /// Time after which the next frame counts as not sent, if all memory for frames is in use.
     pub(super) late_limit: Duration,
 }
 
