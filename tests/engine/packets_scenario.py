@@ -78,7 +78,7 @@ class Engine:
 
 def generator(near: str, far: str, **more: Any) -> Engine:
     """Start a generator with streams in both directions; `more` changes the first stream."""
-    config = {key: more.pop(key) for key in ("transmit",) if key in more}
+    config = {key: more.pop(key) for key in ("transmit", "receive") if key in more}
     through = more.pop("through", ())
     stream = {"source_address": SOURCE, "destination_address": DESTINATION, "sizes": IMIX, "flows": 5}
     there = {"name": "there", "from": "near", "to": "far", **stream, **more}
@@ -177,6 +177,7 @@ def errors() -> dict[str, Any]:
         "interface": {"near": "no-such0", "far": "b0"},
         "mtu": {"near": "a0", "far": "b0", "sizes": [{"bytes": 9000}]},
         "af_xdp": {"near": "a0", "far": "b0", "transmit": "af_xdp", "sizes": [{"bytes": 5000}]},
+        "program": {"near": "a0", "far": "b0", "receive": "af_xdp"},
         "down": {"near": "c0", "far": "d0"},
         "capability": {"near": "a0", "far": "b0", "through": ("setpriv", "--bounding-set", "-net_raw")},
     }

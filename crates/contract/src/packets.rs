@@ -104,6 +104,9 @@ pub enum ReceiveMethod {
     Auto,
     /// A ring shared with the kernel (TPACKET_V3).
     TpacketV3,
+    /// AF_XDP in copy mode, with an XDP program, which only root may load. Frames of at most 3844
+    /// bytes with FCS.
+    AfXdp,
 }
 
 fn default_sample_interval_ms() -> u32 {

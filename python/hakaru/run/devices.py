@@ -81,9 +81,17 @@ def device_caveats(device: Mapping[str, Any] | None) -> list[Caveat]:
 
 
 def _of_programs(expanded: Expanded) -> dict[str, Refusal]:
-    """Points whose device is an XDP program, if this user may not load one."""
+    """Points whose device is an XDP program, or whose load needs one, if this user may not load it."""
     if os.geteuid() == 0:
         return {}
-    refusal = Refusal("only root may load an XDP program", "run as root, or choose another device: `forwards: bridge`")
-    devices = {point.id: expanded.at(point).lab.device for point in expanded.points}
-    return {name: refusal for name, each in devices.items() if each is not None and each.forwards == "xdp"}
+    reason = "only root may load an XDP program"
+    device_refusal = Refusal(reason, "run as root, or choose another device: `forwards: bridge`")
+    load_refusal = Refusal(reason, "run as root, or use `receive: auto` in `load`")
+    found = {}
+    for point in expanded.points:
+        study = expanded.at(point)
+        if study.lab.device is not None and study.lab.device.forwards == "xdp":
+            found[point.id] = device_refusal
+        elif study.load.loads_program:
+            found[point.id] = load_refusal
+    return found

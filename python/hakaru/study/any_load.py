@@ -24,6 +24,11 @@ class Load(Part):
 
     kind: str
 
+    @property
+    def loads_program(self) -> bool:
+        """Whether its engine loads a program into the kernel, which only root may."""
+        return False
+
 
 def load_models() -> dict[str, type[Load]]:
     """Kind → the model of its load, of every kind that a study may name. Imports all of them."""

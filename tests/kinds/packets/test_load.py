@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from hakaru.errors import UsageError
 from hakaru.kinds.packets.load import load_at
 from hakaru.kinds.packets.run import RUN
+from hakaru.run.devices import refusals
 from hakaru.study import expand, load
 
-from tests.kinds.packets.study import written
+from tests.kinds.packets.study import LAB, written
 
 
 def test_frame_sizes_are_numbers_or_imix(tmp_path: Any) -> None:
@@ -43,11 +45,34 @@ def test_frame_sizes_are_numbers_or_imix(tmp_path: Any) -> None:
         ),
         ({"load": {"latency": {"percent": [0.0]}}}, "above 0 and at most 100"),
         ({"lab": {"hosts": 1}}, "a study of packets needs a device"),
+        (
+            {"load": {"frame": 3845, "receive": "af_xdp"}, "lab": {**LAB, "mtu": 4000}},
+            "AF_XDP receives frames of at most 3844 bytes",
+        ),
     ],
 )
 def test_impossible_loads_are_refused(tmp_path: Any, parts: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         load(str(written(tmp_path, **parts)))
+
+
+def test_reception_that_needs_root_is_refused_by_point(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for method, hints in (("af_xdp", {"run as root, or use `receive: auto` in `load`"}), ("tpacket_v3", set())):
+        study = load(str(written(tmp_path / method, load={"receive": method}))).study
+        for user, expected in ((0, set()), (1000, hints)):
+            monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+            assert {refusal.hint for refusal in refusals(expand(study)).values()} == expected
+
+
+def test_reception_in_slots_of_4096_bytes_takes_twice_the_memory(tmp_path: Any) -> None:
+    held = {}
+    for size in (1796, 1797):
+        load_part = {"frame": size, "receive": "af_xdp"}
+        study = load(str(written(tmp_path / str(size), load=load_part, lab={**LAB, "mtu": 4000}))).study
+        expanded = expand(study)
+        held[size] = RUN.cost(expanded, expanded.points[0], None).held_bytes
+    # Four ports with 64 MiB of slots.
+    assert held[1797] - held[1796] == 4 * (64 << 20)
 
 
 def test_plan_names_the_longest_budget_of_a_search() -> None:

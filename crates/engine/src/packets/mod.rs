@@ -20,6 +20,7 @@ use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
 mod figures;
+mod methods;
 mod ports;
 mod receive;
 mod report;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use hakaru_packets::{Excluded, Receiver, Trial};
 use hakaru_runtime::clock;
-use hakaru_runtime::packet::Clocks;
-use hakaru_runtime::packet::capture::CaptureRing;
+use hakaru_runtime::packet::frames::FrameReceiver;
 use hakaru_runtime::process::{ThreadCpuClock, thread_cpu_ns};
 use hakaru_units::Time;
 
@@ -57,7 +56,7 @@ impl Reception {
     /// Starts the thread of port `port`.
     pub(super) fn spawn(
         port: usize,
-        ring: CaptureRing,
+        frames: Box<dyn FrameReceiver>,
         receiver: Receiver,
         reporter: Reporter,
     ) -> Result<Reception, Failure> {
@@ -65,7 +64,7 @@ impl Reception {
         let counters = Arc::new(ReceiveCounters::default());
         let mut reading = Reading {
             port,
-            ring,
+            frames,
             receiver,
             reporter,
             counters: Arc::clone(&counters),
@@ -110,7 +109,7 @@ impl Drop for Reception {
 /// State of the thread.
 struct Reading {
     port: usize,
-    ring: CaptureRing,
+    frames: Box<dyn FrameReceiver>,
     receiver: Receiver,
     reporter: Reporter,
     counters: Arc<ReceiveCounters>,
@@ -141,7 +140,7 @@ impl Reading {
     fn run(&mut self, orders: &mpsc::Receiver<ReceiveOrder>) -> Result<(), Failure> {
         let mut ending: Option<Ending> = None;
         loop {
-            self.ring
+            self.frames
                 .wait(LOOK_EVERY)
                 .or_environment("receive frames", HINT)?;
             self.take()?;
@@ -167,23 +166,19 @@ impl Reading {
     /// Returns whether no frame has arrived for long enough.
     fn is_over(&self, ending: &Ending) -> bool {
         let quiet_at = self.last_arrival.max(ending.since) + ending.quiet;
-        // The kernel hands over blocks that are not full only after some time.
         let at = quiet_at.min(ending.since + SETTLE_MAX.max(ending.quiet));
-        clock::now() >= at + CaptureRing::SETTLE_TIME
+        clock::now() >= at + self.frames.settle_time()
     }
 
     /// Counts the frames that are ready.
     fn take(&mut self) -> Result<(), Failure> {
-        let clocks = Clocks::read();
         let receiver = &mut self.receiver;
-        self.ring.take(&mut |frame| {
-            let at = clocks.monotonic(frame.realtime_ns.into());
-            receiver.handle_frame(at.unwrap_or(Time::ZERO), frame.bytes);
-            Ok::<(), Failure>(())
-        })?;
-        let (_, dropped) = self
-            .ring
-            .counts()
+        self.frames
+            .take(&mut |at, bytes| receiver.handle_frame(at, bytes))
+            .or_environment("receive frames", "use `receive: auto`")?;
+        let dropped = self
+            .frames
+            .dropped()
             .or_environment("read the counts of the receive ring", HINT)?;
         self.ring_dropped = dropped;
         let totals = self.receiver.totals();

@@ -19,6 +19,8 @@ pub struct Interface {
     pub is_up: bool,
     /// Whether it hands frames to the queue of another interface, as a veth pair or a TAP does.
     pub hands_over: bool,
+    /// Number of its receive queues that are in use.
+    pub(crate) receive_queues: u32,
 }
 
 impl Interface {
@@ -61,6 +63,7 @@ impl Interface {
             mtu_bytes: mtu as u32,
             is_up: i32::from(flags) & libc::IFF_UP != 0,
             hands_over: matches!(driver(&socket, name).as_deref(), Some("veth" | "tun")),
+            receive_queues: receive_queues(&socket, name).unwrap_or(1).max(1),
         })
     }
 }
@@ -70,20 +73,32 @@ fn driver(socket: &OwnedFd, name: &str) -> Option<String> {
     /// `struct ethtool_drvinfo` (linux/ethtool.h): the command, the name of the driver, and others.
     const NAME: std::ops::Range<usize> = 4..36;
     const GET_DRIVER: u32 = 3;
-    // Longer than the structure, 196 bytes, and aligned like it.
-    let mut facts = [0_u32; 64];
-    facts[0] = GET_DRIVER;
-    let mut query = query_for(name)?;
-    query.ifr_ifru.ifru_data = facts.as_mut_ptr().cast();
-    // SAFETY: the request reads one `ifreq`, and writes one `ethtool_drvinfo` to `facts`, which is
-    // longer.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut query) };
-    if result != 0 {
-        return None;
-    }
+    let facts = ask_driver(socket, name, GET_DRIVER)?;
     let bytes: Vec<u8> = facts.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let name = bytes[NAME].split(|byte| *byte == 0).next()?;
     String::from_utf8(name.to_vec()).ok()
+}
+
+/// Returns the number of receive queues of an interface. `None` if the driver does not report it.
+fn receive_queues(socket: &OwnedFd, name: &str) -> Option<u32> {
+    /// `struct ethtool_channels`: the command, four maxima, and four numbers in use: queues that only
+    /// receive, that only send, others, and queues that do both.
+    const GET_CHANNELS: u32 = 0x3c;
+    let facts = ask_driver(socket, name, GET_CHANNELS)?;
+    Some(facts[5] + facts[8])
+}
+
+/// Asks the driver of an interface for facts (linux/ethtool.h).
+fn ask_driver(socket: &OwnedFd, name: &str, command: u32) -> Option<[u32; 64]> {
+    // Longer than the structures, at most 196 bytes, and aligned like them.
+    let mut facts = [0_u32; 64];
+    facts[0] = command;
+    let mut query = query_for(name)?;
+    query.ifr_ifru.ifru_data = facts.as_mut_ptr().cast();
+    // SAFETY: the request reads one `ifreq`, and writes the structure of the command to `facts`,
+    // which is longer.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut query) };
+    (result == 0).then_some(facts)
 }
 
 /// Returns a query about an interface. `None` if no interface can have the name.

@@ -48,7 +48,7 @@ class PacketsConfig(Message):
     ports: list[PacketPort]
     streams: list[PacketStream]
     transmit: Literal["auto", "af_xdp", "sendmmsg"] = "auto"
-    receive: Literal["auto", "tpacket_v3"] = "auto"
+    receive: Literal["auto", "tpacket_v3", "af_xdp"] = "auto"
     sample_interval_ms: int = 1000
     avoid_processors: list[int] = []
 

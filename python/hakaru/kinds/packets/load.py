@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from hakaru.search import Goal
 from hakaru.study.any_load import Load
@@ -30,6 +31,8 @@ from hakaru.units import Duration
 FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9216
 FRAME_HEADER_BYTES = 18
 """Ethernet header and check sequence, which the MTU does not count."""
+XDP_FRAME_MAX_BYTES = 3844
+"""Longest frame that AF_XDP receives: a page without the 256 bytes that the kernel leaves in front."""
 IMIX = ((64, 7), (594, 4), (1518, 1))
 """Frame sizes in bytes and their weights: the simple mix of RFC 6985, 64 instead of 40 bytes."""
 TRIAL_MAX_NS = 300 * SECOND_NS
@@ -139,6 +142,9 @@ class PacketsLoad(Load):
     )
     flows: int = Field(default=1, ge=1, le=16_384, description="UDP flows of each direction; frames take turns")
     transmit: Literal["auto", "af_xdp", "sendmmsg"] = Field(default="auto", description="how the tester sends")
+    receive: Literal["auto", "tpacket_v3", "af_xdp"] = Field(
+        default="auto", description="how the tester receives; `af_xdp` needs root, and frames of at most 3844 bytes"
+    )
     settle: Duration = Field(
         default=SECOND_NS // 10,
         le=60 * SECOND_NS,
@@ -147,6 +153,26 @@ class PacketsLoad(Load):
     )
     search: SearchSpec = Field(default_factory=SearchSpec)
     latency: LatencySpec | None = Field(default_factory=LatencySpec, description="null: not measured")
+
+    @model_validator(mode="after")
+    def _fits_into_a_page(self) -> PacketsLoad:
+        if self.receive == "af_xdp" and self.longest_bytes > XDP_FRAME_MAX_BYTES:
+            raise PydanticCustomError(
+                "frame_too_long",
+                "AF_XDP receives frames of at most 3844 bytes",
+                {"hint": "use `receive: auto`"},
+            )
+        return self
+
+    @property
+    def loads_program(self) -> bool:
+        """Whether the tester receives through an XDP program."""
+        return self.receive == "af_xdp"
+
+    @property
+    def longest_bytes(self) -> int:
+        """Bytes of the longest frame."""
+        return max(size for size, _ in self.sizes)
 
     @property
     def sizes(self) -> tuple[tuple[int, int], ...]:

@@ -25,8 +25,10 @@ UNLIMITED_S = 600.0
 TRIAL_OVERHEAD_S = 0.3
 PORTS = 4
 """Ports of the tester, each of which sends and receives: two at the device, two of the loop."""
-RECEIVE_RING_BYTES = 64 << 20
-"""Receive ring of a port (crates/engine/src/packets/ports.rs)."""
+RECEIVE_BYTES = 64 << 20
+"""Receive ring of a port (crates/engine/src/packets/methods.rs), or its slots of AF_XDP."""
+XDP_SLOT_FRAME_BYTES = 1796
+"""Longest frame that a slot of 2048 bytes receives; longer ones need slots of twice the length."""
 TRANSMIT_BYTES = 4 << 20
 """Frames and rings of AF_XDP of a port (docs/reference/packets.md)."""
 
@@ -85,7 +87,8 @@ class PacketsRun(RunKind):
             # A goal takes about ten times its deciding trials and some tens of others.
             goals_s = sum(10 * goal.time + 100 * goal.trial for goal in load.search.goals) / 1e9
             most = max(10 * UNLIMITED_S, load.search.repeats * goals_s)
-        held = PORTS * (RECEIVE_RING_BYTES + TRANSMIT_BYTES)
+        has_long_slots = load.loads_program and load.longest_bytes > XDP_SLOT_FRAME_BYTES
+        held = PORTS * ((2 if has_long_slots else 1) * RECEIVE_BYTES + TRANSMIT_BYTES)
         device = device_at(expanded, point)
         if device.forwards == "guest":
             held += device.guest.memory_bytes

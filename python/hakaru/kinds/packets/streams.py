@@ -29,6 +29,7 @@ def packets_config(load: PacketsLoad, device: Device, sample_interval_ms: int) -
             *_loop(load, device.loop),
         ],
         transmit=load.transmit,
+        receive=load.receive,
         sample_interval_ms=sample_interval_ms,
         avoid_processors=_processors_of(device),
     )

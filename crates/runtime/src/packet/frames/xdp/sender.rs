@@ -1,29 +1,13 @@
-//! Frames through AF_XDP in copy mode: frames and their descriptors lie in memory shared with the
-//! kernel, and one system call sends up to 32 of them. Transmission needs no XDP program and no
-//! root, only CAP_NET_RAW in the network namespace.
-//!
-//! Two rings have descriptors (`linux/if_xdp.h`). This process adds frames to the transmit ring. The
-//! kernel takes them from there in the system call, and adds the addresses of those that have left
-//! the interface to the completion ring.
+//! Transmission: frames are written into the shared memory, and one system call sends up to 32.
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
-use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use super::SEND_SLOTS;
+use super::memory::Area;
+use super::socket::{Bound, Ring};
+use crate::packet::frames::{FRAMES_MAX, FrameSender, is_full};
 
-use super::{FRAMES_MAX, FrameSender, is_full};
-use crate::packet::interface::Interface;
-use crate::packet::options::{set, set_size};
-
-/// Number of frames in the shared memory, 2 or 4 MiB in total. It is locked, and 8 MiB is the usual
-/// limit of a user.
-const SLOTS: u32 = 1024;
-/// Size of the ring of frames to be received, which must exist and stays unused.
-const UNUSED_SLOTS: u32 = 64;
-/// Lengths that a slot may have: powers of two from 2048 to the size of a page.
-const SLOT_BYTES: [usize; 2] = [2048, 4096];
-const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
 /// Length of the Ethernet header, which every frame has.
 const ETHERNET_BYTES: usize = 14;
 
@@ -34,7 +18,7 @@ pub struct XdpFrames {
     completion: Ring,
     socket: OwnedFd,
     /// Memory of the frames. Outlives the socket, whose kernel side reads it.
-    memory: MmapMut,
+    memory: Area,
     slot_bytes: usize,
     /// Slots that the kernel does not use.
     free: Vec<u32>,
@@ -48,97 +32,41 @@ pub struct XdpFrames {
     consumed: u32,
 }
 
-/// A ring shared with the kernel.
-struct Ring {
-    map: MmapRaw,
-    offsets: libc::xdp_ring_offset,
-    mask: u32,
-}
-
 impl XdpFrames {
-    /// Opens the first queue of an interface for frames of up to `frame_bytes` bytes without FCS.
-    ///
-    /// # Errors
-    /// The frames are longer than a page. The kernel lacks AF_XDP. CAP_NET_RAW is missing. The user
-    /// may not lock the memory.
-    pub fn open(interface: &Interface, frame_bytes: usize) -> io::Result<XdpFrames> {
-        let Some(slot_bytes) = SLOT_BYTES.into_iter().find(|bytes| frame_bytes <= *bytes) else {
-            let message = format!("frames of {frame_bytes} bytes do not fit into a page");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        };
-        // SAFETY: the call returns a new descriptor, which has no other owner.
-        let socket = unsafe {
-            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-            let fd = libc::socket(libc::AF_XDP, kind, 0);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
-        let memory = MmapOptions::new()
-            .len(SLOTS as usize * slot_bytes)
-            .populate()
-            .map_anon()?;
-        // SAFETY: zero is a valid `xdp_umem_reg`.
-        let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
-        registration.addr = memory.as_ptr() as u64;
-        registration.len = memory.len() as u64;
-        registration.chunk_size = slot_bytes as u32;
-        set(&socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)?;
-        for (option, slots) in [
-            (libc::XDP_UMEM_FILL_RING, UNUSED_SLOTS),
-            (libc::XDP_UMEM_COMPLETION_RING, SLOTS),
-            (libc::XDP_TX_RING, SLOTS),
-        ] {
-            set(&socket, libc::SOL_XDP, option, &slots)?;
-        }
-        let (forced, plain) = (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF);
-        set_size(&socket, forced, plain, SEND_BUFFER_BYTES)?;
-        let offsets = mmap_offsets(&socket)?;
-        let transmit = Ring::map(
-            &socket,
-            libc::XDP_PGOFF_TX_RING as u64,
-            offsets.tx,
-            size_of::<libc::xdp_desc>(),
-        )?;
-        let completion = Ring::map(
-            &socket,
-            libc::XDP_UMEM_PGOFF_COMPLETION_RING,
-            offsets.cr,
-            size_of::<u64>(),
-        )?;
-        bind(&socket, interface.index)?;
-        Ok(XdpFrames {
-            transmit,
-            completion,
-            socket,
+    /// Takes over the transmit and completion rings of a socket.
+    pub(super) fn new(bound: Bound, memory: Area, slot_bytes: usize) -> XdpFrames {
+        XdpFrames {
+            transmit: bound.transmit.expect("requested"),
+            completion: bound.completion.expect("requested"),
+            socket: bound.socket,
             memory,
             slot_bytes,
-            free: (0..SLOTS).rev().collect(),
+            free: (0..SEND_SLOTS).rev().collect(),
             queued: 0,
             orphaned: 0,
             produced: 0,
             consumed: 0,
-        })
+        }
     }
 
     /// Reclaims the slots of frames that have left the interface.
     fn reclaim(&mut self) {
-        let consumer = self.completion.consumer();
-        let produced = self.completion.producer().load(Ordering::Acquire);
-        let mut position = consumer.load(Ordering::Relaxed);
+        let (mut position, produced) = self.completion.added();
+        let first = self.memory.address(0);
         while position != produced {
             let place = self.completion.entry::<u64>(position);
             // SAFETY: the entry lies in the map and is aligned. The kernel wrote it before it moved
             // `producer`, and does not write to it again before `consumer` passes it.
             let address = unsafe { place.read() };
-            let slot = address / self.slot_bytes as u64;
             // The kernel returns the addresses that it was given.
-            debug_assert!(slot < u64::from(SLOTS));
+            let slot = (address - first) / self.slot_bytes as u64;
+            debug_assert!(slot < u64::from(SEND_SLOTS));
             self.free.push(slot as u32);
             position = position.wrapping_add(1);
         }
-        consumer.store(position, Ordering::Release);
+        self.completion
+            .consumer()
+            .store(position, Ordering::Release);
     }
 }
 
@@ -153,11 +81,12 @@ impl FrameSender for XdpFrames {
 
     fn push(&mut self, emit: &mut dyn FnMut(&mut [u8]) -> usize) {
         let slot = self.free.pop().expect("there is room");
-        let start = slot as usize * self.slot_bytes;
-        let length = emit(&mut self.memory[start..start + self.slot_bytes]);
+        let start = self.memory.address(slot as usize * self.slot_bytes);
+        // SAFETY: the kernel has completed the previous frame of a free slot.
+        let length = emit(unsafe { self.memory.at_mut(start, self.slot_bytes) });
         assert!(length <= self.slot_bytes);
         let descriptor = libc::xdp_desc {
-            addr: start as u64,
+            addr: start,
             len: length as u32,
             options: 0,
         };
@@ -218,116 +147,28 @@ impl FrameSender for XdpFrames {
             // SAFETY: the entry lies in the map and is aligned. `push` wrote it, and the kernel only
             // reads it.
             let descriptor = unsafe { place.read() };
-            let start = descriptor.addr as usize;
-            // The kernel copies a frame within `flush`, so it does not read the memory now.
-            self.memory[start..start + descriptor.len as usize][ETHERNET_BYTES..].fill(0);
+            let length = descriptor.len as usize;
+            // SAFETY: the kernel copies a frame within `flush`, so it does not read the memory now.
+            let frame = unsafe { self.memory.at_mut(descriptor.addr, length) };
+            frame[ETHERNET_BYTES..].fill(0);
         }
         self.orphaned += queued;
     }
 }
 
-impl Ring {
-    fn map(
-        socket: &OwnedFd,
-        page_offset: u64,
-        offsets: libc::xdp_ring_offset,
-        entry_bytes: usize,
-    ) -> io::Result<Ring> {
-        let map = MmapOptions::new()
-            .offset(page_offset)
-            .len(offsets.desc as usize + SLOTS as usize * entry_bytes)
-            .populate()
-            .map_raw(socket)?;
-        Ok(Ring {
-            map,
-            offsets,
-            mask: SLOTS - 1,
-        })
-    }
-
-    fn producer(&self) -> &AtomicU32 {
-        self.position(self.offsets.producer)
-    }
-
-    fn consumer(&self) -> &AtomicU32 {
-        self.position(self.offsets.consumer)
-    }
-
-    fn position(&self, offset: u64) -> &AtomicU32 {
-        let place = self.map.as_mut_ptr().wrapping_add(offset as usize);
-        // SAFETY: the kernel gave the offset of an aligned word in the map, which lives as long as
-        // `self`. Both this process and the kernel access it atomically.
-        unsafe { AtomicU32::from_ptr(place.cast()) }
-    }
-
-    /// Returns the place of the entry at a position of the ring.
-    fn entry<T>(&self, position: u32) -> *mut T {
-        let index = (position & self.mask) as usize;
-        let start = self.map.as_mut_ptr();
-        start
-            .wrapping_add(self.offsets.desc as usize + index * size_of::<T>())
-            .cast()
-    }
-}
-
-/// Returns the layout of the rings.
-fn mmap_offsets(socket: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: zero is a valid `xdp_mmap_offsets`.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    let mut length = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `offsets`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            libc::XDP_MMAP_OFFSETS,
-            (&raw mut offsets).cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if (length as usize) < size_of::<libc::xdp_mmap_offsets>() {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    Ok(offsets)
-}
-
-/// Binds the socket to the first queue of an interface, in copy mode.
-fn bind(socket: &OwnedFd, index: libc::c_uint) -> io::Result<()> {
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: libc::XDP_COPY,
-        sxdp_ifindex: index,
-        sxdp_queue_id: 0,
-        sxdp_shared_umem_fd: 0,
-    };
-    // SAFETY: `address` is a `sockaddr_xdp` of that length.
-    let result = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_xdp>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-const _: () = assert!(SLOTS.is_power_of_two() && SLOTS as usize > 2 * FRAMES_MAX);
-
 #[cfg(test)]
 mod tests {
+    use std::mem::size_of;
+    use std::os::fd::FromRawFd;
+
     use super::*;
+    use crate::packet::frames::xdp::open_sender;
+    use crate::packet::interface::Interface;
 
     #[test]
     fn frames_longer_than_a_page_are_refused_with_their_length() {
         let loopback = Interface::find("lo").unwrap();
-        let error = XdpFrames::open(&loopback, 4097).err().unwrap();
+        let error = open_sender(&loopback, 4097).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains("4097"), "{error}");
     }
@@ -392,7 +233,7 @@ mod tests {
     fn a_discarded_frame_leaves_without_its_contents_and_is_not_accepted() {
         let loopback = Interface::find("lo").unwrap();
         // Raw sockets need CAP_NET_RAW, and some kernels lack AF_XDP.
-        let (Ok(mut out), Ok(socket)) = (XdpFrames::open(&loopback, 60), receiver(loopback.index))
+        let (Ok(mut out), Ok(socket)) = (open_sender(&loopback, 60), receiver(loopback.index))
         else {
             return;
         };
