@@ -3,8 +3,8 @@
 Every figure is measured in rounds. Within a round hakaru and its peers run in sequence, so that
 other work on the machine affects all of them alike. A ratio is the median of the rounds' ratios.
 The table goes to stdout, all values to results/bench.json: {figures: [{name, value, low,
-high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}. Without --only, the figures
-also become the page docs/methodology/benchmark.md.
+high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}. With five rounds or more, the
+figures also become the page docs/methodology/benchmark.md, with --only those parts of it.
 
 usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60] [--folder DIR]
 [--baseline DIR]
@@ -47,6 +47,8 @@ COALESCE = (64, 10.0)
 not coalesce unless a study asks for it.
 """
 ROOT = Path(__file__).resolve().parent.parent
+ROUNDS = 5
+"""Rounds of a figure that the page may show."""
 PAGE = ROOT / "docs" / "methodology" / "benchmark.md"
 PARTS = (
     "array_under_iscsi_perf",
@@ -270,8 +272,8 @@ def main() -> int:
         measured, failed = _measure(a)
         figures = [figure for of_part in measured.values() for figure in of_part]
         name, text = "bench.json", table(figures)
-        if not a.only and not failed:
-            PAGE.write_text(benchmark_page.markdown(measured, environment, began))
+        if a.rounds >= ROUNDS and not failed:
+            _write_page(measured, environment, began, is_whole=not a.only)
     results = ROOT / "results"
     results.mkdir(exist_ok=True)
     document = {"figures": [f.document() for f in figures], "machine": environment}
@@ -280,9 +282,25 @@ def main() -> int:
     return 1 if failed else 0
 
 
+def _write_page(
+    measured: dict[Callable[[], list[Figure]], list[Figure]],
+    environment: dict[str, Any],
+    began: float,
+    *,
+    is_whole: bool,
+) -> None:
+    if is_whole:
+        PAGE.write_text(benchmark_page.markdown(measured, environment, began))
+        return
+    try:
+        PAGE.write_text(benchmark_page.with_parts(PAGE.read_text(), measured, environment, began))
+    except ValueError as error:
+        print(f"note: {PAGE.name} is not changed: {error}; `make bench` measures all of it", file=sys.stderr)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="number of rounds of each figure")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="number of rounds of each figure")
     parser.add_argument("--seconds", type=int, default=3, help="length of one measurement")
     parser.add_argument("--long-seconds", type=int, default=60, help="length of the run with 10 000 sessions")
     parser.add_argument("--only", default="", help="run only the parts whose name contains this word")

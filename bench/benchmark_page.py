@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ lowest and the highest in brackets. A *ratio* says how many times better than th
 the same round (median over the rounds), so below 1 the peer was better. A *goal* is the ratio to
 reach, or the value not to exceed. A goal may be missed because of the machine: before it is called a
 loss, `make bench BASELINE=DIR` compares with an earlier checkout in turn. `make bench` measures all
-figures again.
+figures again, `bench/bench.py --only WORD` those of parts whose name contains the word.
 
 {machine}
 """
@@ -32,14 +33,55 @@ def markdown(
     """Return the page. `parts`: the figures by the method that measures them, whose docstring
     describes them. `began`: Unix time of the start of the measurements.
     """
-    date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(began))
     described = (
-        f"Measured on {date}, on {machine['cores']} cores of {machine['cpu']} with "
-        f"{machine['memory_bytes'] / 2**30:.0f} GiB of memory,\nLinux {machine['kernel']}. The load average was "
-        f"{machine['load_before']:.1f} before the measurements. Goals that were missed: {_missed(parts)}."
+        f"Measured on {_date(began)}, {_on(machine)} The load average was {machine['load_before']:.1f} before the "
+        f"measurements. Goals that were missed: 0 of 0."
     )
     sections = [_section(measure, figures) for measure, figures in parts.items()]
-    return INTRODUCTION.format(machine=described) + "\n" + "\n".join(sections)
+    return _with_count(INTRODUCTION.format(machine=described) + "\n" + "\n".join(sections))
+
+
+def with_parts(
+    page: str,
+    parts: Mapping[Callable[[], list[Figure]], Sequence[Figure]],
+    machine: dict[str, Any],
+    began: float,
+) -> str:
+    """Return a page with these parts in place of its own; each states when it was measured. Raises
+    ValueError if the page is of another machine or kernel, or lacks a part.
+    """
+    if _on(machine) not in page:
+        raise ValueError("the page is of another machine")
+    again = (
+        f"Measured again on {_date(began)}. The load average was {machine['load_before']:.1f} before the measurements."
+    )
+    for measure, figures in parts.items():
+        section = _section(measure, figures, again)
+        head = section.partition("\n")[0]
+        start = page.find(head + "\n")
+        if start < 0:
+            raise ValueError(f"the page has no part {head.removeprefix('## ')}")
+        end = page.find("\n## ", start)
+        rest = page[end + 1 :] if end >= 0 else ""
+        page = page[:start] + section + ("\n" if rest else "") + rest
+    return _with_count(page)
+
+
+def _date(began: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(began))
+
+
+def _on(machine: dict[str, Any]) -> str:
+    return (
+        f"on {machine['cores']} cores of {machine['cpu']} with {machine['memory_bytes'] / 2**30:.0f} GiB of "
+        f"memory,\nLinux {machine['kernel']}."
+    )
+
+
+def _with_count(page: str) -> str:
+    """Return the page with the number of goals that its tables have, and of those missed."""
+    missed, met = page.count("| **missed** |"), page.count("| reached |")
+    return re.sub(r"were missed: \d+ of \d+", f"were missed: {missed} of {missed + met}", page)
 
 
 def reached(figure: Figure, peer: str | None) -> bool | None:
@@ -55,18 +97,11 @@ def _is_first(figure: Figure, peer: str | None) -> bool:
     return peer == next(iter(figure.peers), None)
 
 
-def _missed(parts: Mapping[Callable[[], list[Figure]], Sequence[Figure]]) -> str:
-    judged = [
-        reached(figure, peer) for figures in parts.values() for figure in figures for peer in figure.peers or [None]
-    ]
-    return f"{judged.count(False)} of {len(judged) - judged.count(None)}"
-
-
-def _section(measure: Callable[[], list[Figure]], figures: Sequence[Figure]) -> str:
+def _section(measure: Callable[[], list[Figure]], figures: Sequence[Figure], note: str = "") -> str:
     text = (inspect.getdoc(measure) or "").replace("Measure ", "Measures ", 1)
     words = [ABBREVIATIONS.get(word, word) for word in measure.__name__.split("_")]
     title = " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
-    lines = [f"## {title}", text, ""]
+    lines = [f"## {title}", text, "", *([note, ""] if note else [])]
     if not figures:
         return "\n".join([*lines, "Not measured on this machine.", ""])
     lines += ["| figure | hakaru | n | peer | peer's median | ratio | goal | |", "|---|---|---|---|---|---|---|---|"]

@@ -56,7 +56,8 @@ class PacketsBench:
 
     def packets_counted(self) -> list[Figure]:
         """Measure senders and receivers together: frames that the receiver counted. hakaru sends to
-        every receiver; in `trafgen`, netsniff-ng counts what trafgen sends.
+        every receiver; in `trafgen`, netsniff-ng counts what trafgen sends. `af_xdp` is hakaru that
+        receives through AF_XDP.
         """
         cases = {
             peer: {"sender": "hakaru", "receiver": peer} for peer, program in RECEIVERS.items() if _is_there(program)
@@ -64,6 +65,7 @@ class PacketsBench:
         if _is_there("trafgen") and "netsniff_ng" in cases:
             cases["trafgen"] = {"sender": "trafgen", "receiver": "netsniff_ng"}
         goal = dict.fromkeys(cases, 1.0)
+        cases["af_xdp"] = {"sender": "hakaru", "receiver": "hakaru_af_xdp"}
         return [self._figure(f"packets_counted_{size}", "counted", size, "hakaru", cases, goal) for size in SIZES]
 
     def _figure(

@@ -4,7 +4,7 @@ A sender at `a0` sends frames of one size as fast as it can over a veth pair to 
 sent is the kernel's count of frames received at `b0`, so it is counted alike for every program. A
 receiver at `b0`, if the case has one, counts on its own. The case is one JSON object:
     sender     hakaru, hakaru_sendmmsg, trafgen, testpmd_af_packet, testpmd_af_xdp
-    receiver   hakaru, netsniff_ng, testpmd_af_packet, testpmd_af_xdp, or none
+    receiver   hakaru, hakaru_af_xdp, netsniff_ng, testpmd_af_packet, testpmd_af_xdp, or none
     bytes      size of the frames with FCS
     seconds    length of the measurement
 
@@ -66,7 +66,7 @@ def hakaru(case: dict[str, Any]) -> dict[str, float]:
     """Measure our engine as a sender. Unless it also receives, the stream's receiving port is on
     another cable.
     """
-    far = "b0" if case["receiver"] == "hakaru" else "c0"
+    far = "b0" if case["receiver"].startswith("hakaru") else "c0"
     stream = {
         "name": "s",
         "from": "near",
@@ -81,6 +81,7 @@ def hakaru(case: dict[str, Any]) -> dict[str, float]:
         "ports": [{"name": "near", "interface": "a0"}, {"name": "far", "interface": far}],
         "streams": [stream],
         "transmit": "sendmmsg" if case["sender"] == "hakaru_sendmmsg" else "auto",
+        "receive": "af_xdp" if case["receiver"] == "hakaru_af_xdp" else "auto",
     }
     with tempfile.TemporaryDirectory() as folder, counter(case, Path(folder)) as counted:
         engine = EngineProcess([case["engine"]], config)
@@ -155,7 +156,7 @@ def counter(case: dict[str, Any], folder: Path) -> Iterator[Callable[[], int]]:
     """Run the receiver, unless it is our engine. Yields a function that ends it and returns its
     count.
     """
-    if case["receiver"] in ("hakaru", "none"):
+    if case["receiver"] == "none" or case["receiver"].startswith("hakaru"):
         yield lambda: 0
         return
     words, pattern = receiver(case["receiver"])
