@@ -1,6 +1,6 @@
-"""Runs the `packets` engine with reception through AF_XDP, as root in a network namespace of its own,
-and prints one JSON object. Paths: a bare cable (`a0`-`b0`), a `fabric` engine that loses, duplicates
-and damages frames (`c0` to `d0`), and a cable whose ends have four queues (`e0`-`f0`).
+"""Runs the `packets` engine with reception through AF_XDP, as root in a network namespace of its
+own, and prints one JSON object. Paths: a bare cable (`a0`-`b0`), a `fabric` engine that loses,
+duplicates and damages frames (`c0` to `d0`), and a cable whose ends have four queues (`e0`-`f0`).
 
 python -m tests.engine.packets_xdp_scenario ENGINE
 """
@@ -40,8 +40,8 @@ def over_cable() -> dict[str, Any]:
 
 
 def over_fabric() -> dict[str, Any]:
-    """Run a trial over a path that treats frames badly, with each method; return them and the path's
-    own counts.
+    """Run a trial over a path that treats frames badly, with each method; return them and the
+    path's own counts.
     """
     report = {}
     for method in ("tpacket_v3", "af_xdp"):
@@ -108,8 +108,8 @@ def program_of(kernel: IPRoute, name: str) -> bool:
 
 
 def programs() -> dict[str, Any]:
-    """Return whether the interface has a program while an engine runs and after it was killed, and the
-    error of a second engine.
+    """Return whether the interface has a program while an engine runs and after it was killed, and
+    the error of a second engine.
     """
     with IPRoute() as kernel:
         tester = generator("a0", "b0", receive="af_xdp")
@@ -124,8 +124,8 @@ def programs() -> dict[str, Any]:
 
 
 def long_frames() -> dict[str, Any]:
-    """Run trials with frames that just fit into a slot, and into a page. Return them, and the error of
-    an engine whose frames do not.
+    """Run trials with frames that just fit into a slot, and into a page. Return them, and the error
+    of an engine whose frames do not.
     """
     with IPRoute() as kernel:
         for name in ("a0", "b0"):

@@ -81,7 +81,7 @@ def device_caveats(device: Mapping[str, Any] | None) -> list[Caveat]:
 
 
 def _of_programs(expanded: Expanded) -> dict[str, Refusal]:
-    """Points whose device is an XDP program, or whose load needs one, if this user may not load it."""
+    """Points whose device or load needs an XDP program, if this user may not load it."""
     if os.geteuid() == 0:
         return {}
     reason = "only root may load an XDP program"

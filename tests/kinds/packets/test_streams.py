@@ -29,6 +29,12 @@ def test_streams_of_one_guest_have_the_names_of_their_directions() -> None:
     assert names == ["forward", "backward", "loop-forward", "loop-backward"]
 
 
+def test_tester_sends_and_receives_by_the_methods_of_the_load() -> None:
+    methods = {"transmit": "sendmmsg", "receive": "af_xdp"}
+    config = packets_config(load("one").model_copy(update=methods), device(), 100)
+    assert (config.transmit, config.receive) == ("sendmmsg", "af_xdp")
+
+
 @pytest.mark.parametrize(("pinning", "avoided"), [({}, []), ({"vcpus": [3, 2, 3], "others": [0]}, [0, 2, 3])])
 def test_tester_avoids_the_processors_that_the_guest_is_pinned_to(pinning: dict[str, Any], avoided: list[int]) -> None:
     assert packets_config(load("one"), device(pinning=pinning), 100).avoid_processors == avoided

@@ -32,7 +32,7 @@ FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9216
 FRAME_HEADER_BYTES = 18
 """Ethernet header and check sequence, which the MTU does not count."""
 XDP_FRAME_MAX_BYTES = 3844
-"""Longest frame that AF_XDP receives: a page without the 256 bytes that the kernel leaves in front."""
+"""Longest frame that AF_XDP receives: a page without the 256 bytes in front of a frame."""
 IMIX = ((64, 7), (594, 4), (1518, 1))
 """Frame sizes in bytes and their weights: the simple mix of RFC 6985, 64 instead of 40 bytes."""
 TRIAL_MAX_NS = 300 * SECOND_NS
