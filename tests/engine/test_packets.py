@@ -130,7 +130,7 @@ def test_losses_duplicates_and_damage_of_a_path_are_counted_exactly(report: dict
         ("mtu", 2, "need an MTU of 8982, but a0 has 6000"),
         ("capability", 3, "cannot open the interface a0: Operation not permitted"),
         ("af_xdp", 3, "frames of 4996 bytes do not fit into a page"),
-        ("program", 3, "cannot receive through AF_XDP on b0: Operation not permitted"),
+        ("program", 3, "cannot receive through AF_XDP on a0: Operation not permitted"),
     ],
 )
 def test_what_cannot_be_opened_is_named(report: dict[str, Any], case: str, code: int, words: str) -> None:

@@ -31,6 +31,7 @@ use std::io;
 pub use receiver::XdpReceiver;
 pub use sender::XdpFrames;
 
+use self::program::LoadedProgram;
 use self::socket::{Sizes, XdpSocket};
 use super::{FRAMES_MAX, MarkedFrames};
 use crate::packet::interface::Interface;
@@ -113,6 +114,8 @@ fn open(
     let slot_bytes = slot_bytes(sent_bytes.unwrap_or(0), 0)?
         .max(self::slot_bytes(received_bytes, HEADROOM_BYTES)?);
     let queues = interface.receive_queues.min(QUEUES_MAX);
+    // First, because users who may not load it mostly may not lock so much memory either.
+    let program = LoadedProgram::new(queues, frames)?;
     let queue_slots = (RECEIVE_SLOTS / queues.next_power_of_two()).max(QUEUE_SLOTS_MIN);
     let send_slots = sent_bytes.map(|_| SEND_SLOTS);
     let counts = [send_slots.unwrap_or(0), queues * queue_slots];
@@ -153,7 +156,7 @@ fn open(
         let socket = XdpSocket::new()?;
         bound.push(socket.bind(interface, queue, Some(&bound[0].socket), receiving)?);
     }
-    let receiver = XdpReceiver::new(interface, bound, receive_area, slot_bytes, frames)?;
+    let receiver = XdpReceiver::new(interface, bound, receive_area, slot_bytes, program)?;
     Ok((sender, receiver))
 }
 

@@ -33,25 +33,37 @@ pub(super) struct Missed {
     pub(super) no_room: u64,
 }
 
-impl Program {
-    /// Loads the program and attaches it to an interface. `sockets` are those of its receive queues,
-    /// in order. Interfaces that hand frames to another one run it behind the driver (generic XDP),
-    /// which costs them less (docs/reference/packets.md); others within the driver, if it can.
-    pub(super) fn attach(
-        interface: &Interface,
-        sockets: &[&OwnedFd],
-        frames: MarkedFrames,
-    ) -> io::Result<Program> {
-        let count = sockets.len() as u32;
-        let map = create_map(MAP_TYPE_XSKMAP, 4, count, 0)?;
-        for (queue, socket) in sockets.iter().enumerate() {
-            update(&map, queue as u32, socket.as_raw_fd())?;
-        }
+/// A program that is loaded and not at work yet.
+pub(super) struct LoadedProgram {
+    program: OwnedFd,
+    sockets: OwnedFd,
+    counts: MmapRaw,
+}
+
+impl LoadedProgram {
+    /// Loads the program for an interface with this number of receive queues.
+    pub(super) fn new(queues: u32, frames: MarkedFrames) -> io::Result<LoadedProgram> {
+        let sockets = create_map(MAP_TYPE_XSKMAP, 4, queues, 0)?;
         let count_map = create_map(MAP_TYPE_ARRAY, 16, 1, MAP_MMAPABLE)?;
         let counts = MmapOptions::new()
             .len(2 * size_of::<u64>())
             .map_raw(&count_map)?;
-        let program = load(&instructions(&map, &count_map, frames))?;
+        let program = load(&instructions(&sockets, &count_map, frames))?;
+        Ok(LoadedProgram {
+            program,
+            sockets,
+            counts,
+        })
+    }
+
+    /// Attaches the program to an interface. `sockets` are those of its receive queues, in order.
+    /// Interfaces that hand frames to another one run it behind the driver (generic XDP), because a
+    /// veth pair passed fewer frames with a program in its driver; others within the driver, if it
+    /// can.
+    pub(super) fn attach(self, interface: &Interface, sockets: &[&OwnedFd]) -> io::Result<Program> {
+        for (queue, socket) in sockets.iter().enumerate() {
+            update(&self.sockets, queue as u32, socket.as_raw_fd())?;
+        }
         let modes: &[u32] = if interface.hands_over {
             &[MODE_GENERIC]
         } else {
@@ -59,7 +71,7 @@ impl Program {
         };
         let mut link = Err(io::ErrorKind::Unsupported.into());
         for mode in modes {
-            link = attach(&program, interface.index, *mode);
+            link = attach(&self.program, interface.index, *mode);
             // Another program is no reason to try the other mode.
             if link.is_ok() || matches!(&link, Err(error) if is_busy(error)) {
                 break;
@@ -67,10 +79,12 @@ impl Program {
         }
         Ok(Program {
             _link: link?,
-            counts,
+            counts: self.counts,
         })
     }
+}
 
+impl Program {
     /// Returns the counts so far.
     pub(super) fn missed(&self) -> Missed {
         let count = |index: usize| {

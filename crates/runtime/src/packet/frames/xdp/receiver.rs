@@ -9,9 +9,9 @@ use hakaru_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::memory::Area;
-use super::program::{Missed, Program, TIME_BYTES};
+use super::program::{LoadedProgram, Missed, Program, TIME_BYTES};
 use super::socket::{Bound, Ring, dropped};
-use crate::packet::frames::{FrameReceiver, MarkedFrames};
+use crate::packet::frames::FrameReceiver;
 use crate::packet::interface::Interface;
 use crate::packet::options::{accept_all, open_socket};
 
@@ -50,7 +50,7 @@ impl XdpReceiver {
         bound: Vec<Bound>,
         memory: Area,
         slot_bytes: usize,
-        frames: MarkedFrames,
+        program: LoadedProgram,
     ) -> io::Result<XdpReceiver> {
         let queues: Vec<Queue> = bound.into_iter().map(Queue::new).collect();
         let mut slot = 0;
@@ -68,7 +68,7 @@ impl XdpReceiver {
         let promiscuous = open_socket()?;
         accept_all(&promiscuous, interface.index)?;
         let sockets: Vec<_> = queues.iter().map(|queue| &queue.socket).collect();
-        let program = Program::attach(interface, &sockets, frames)?;
+        let program = program.attach(interface, &sockets)?;
         Ok(XdpReceiver {
             program,
             queues,
