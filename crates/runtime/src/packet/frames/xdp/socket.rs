@@ -149,7 +149,8 @@ impl Ring {
         self.position(self.offsets.consumer)
     }
 
-    /// Returns the positions of the entries that the kernel has added and this process has not taken.
+    /// Returns the position of the next entry to take, and that after the last one that the kernel
+    /// added.
     pub(super) fn added(&self) -> (u32, u32) {
         let produced = self.producer().load(Ordering::Acquire);
         (self.consumer().load(Ordering::Relaxed), produced)
